@@ -1,0 +1,27 @@
+// Package checkpoint is what a run leaves behind: the records of its steps,
+// attempts and runs, their keys, and the Store that holds them.
+//
+// A Checkpoint is one stored output of one step instance. It carries what
+// identifies the computation (three fingerprints and the lineage), what
+// explains it (the context) and how long it may be reused (the policy). The
+// package makes the keys, sanitises outputs and reads and writes records; it
+// does not decide what is reused (package recovery) nor run anything (package
+// host). The durable store is checkpoint/pebblestore, the conformance suite of
+// every store checkpoint/storetest.
+//
+// # Design
+//
+// Why does a Batch take only a Sanitized? What is stored is what everyone
+// downstream sees and what keys are made of. Making the wrong call impossible
+// is cheaper than reviewing for it.
+//
+// Why a Merkle hash over the value and not a hash of its bytes? Two encodings
+// of one value (key order, 1 and 1.0, escapes) are one result; below them
+// nothing needs to run again. SHA-256 of the bytes is kept for integrity only.
+//
+// Why is the Index a loaded snapshot without ctx and errors? The planner is a
+// pure function of it; I/O happens once, before.
+//
+// Why do heads and records differ? The planner reads a head of every step
+// instance; the context, which only explanations need, stays on disk.
+package checkpoint

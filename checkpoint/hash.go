@@ -1,0 +1,97 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Hasher makes a Fingerprint of a sequence of typed parts. Every part is
+// tagged and length-prefixed, so two different sequences never give the same
+// bytes. Not safe for concurrent use.
+type Hasher struct {
+	h   hash.Hash
+	buf []byte
+}
+
+// NewHasher begins a fingerprint in a domain, such as "engine/plan/1". Equal
+// sequences in different domains differ; the number is the format's version.
+func NewHasher(domain string) *Hasher {
+	h := &Hasher{h: sha256.New(), buf: make([]byte, 0, 64)}
+	h.String(domain)
+	return h
+}
+
+func (h *Hasher) part(tag byte, n int) {
+	h.buf = append(h.buf[:0], tag)
+	h.buf = binary.AppendUvarint(h.buf, uint64(n))
+	h.h.Write(h.buf)
+}
+
+// String adds a string.
+func (h *Hasher) String(s string) {
+	h.part('s', len(s))
+	h.buf = append(h.buf[:0], s...)
+	h.h.Write(h.buf)
+}
+
+// Bytes adds bytes; they differ from a String of the same content.
+func (h *Hasher) Bytes(b []byte) {
+	h.part('b', len(b))
+	h.h.Write(b)
+}
+
+// Int adds a number, or the length of what follows.
+func (h *Hasher) Int(n int) { h.part('i', n) }
+
+// Digest adds a digest.
+func (h *Hasher) Digest(d sdk.Digest) {
+	h.buf = append(append(h.buf[:0], 'd'), d[:]...)
+	h.h.Write(h.buf)
+}
+
+// Fingerprint adds another fingerprint.
+func (h *Hasher) Fingerprint(f Fingerprint) {
+	h.buf = append(append(h.buf[:0], 'f'), f[:]...)
+	h.h.Write(h.buf)
+}
+
+// Sum returns the fingerprint of what was added so far.
+func (h *Hasher) Sum() Fingerprint {
+	var f Fingerprint
+	h.h.Sum(f[:0])
+	return f
+}
+
+// PlanKey is the key a plan looks a step up by: the local key, the values of
+// the `each` parts it names (zero without for_each), its occurrence number and
+// the digests of the upstream facets in the order of the local key's holes.
+func PlanKey(local Fingerprint, each sdk.Digest, occurrence int, lineage []sdk.Digest) Fingerprint {
+	h := NewHasher("engine/plan/1")
+	h.Fingerprint(local)
+	h.Digest(each)
+	h.Int(occurrence)
+	h.Int(len(lineage))
+	for _, d := range lineage {
+		h.Digest(d)
+	}
+	return h.Sum()
+}
+
+// ContentKey is the key of a computation with its evaluated input: what runs
+// (base: artifact, step type, configuration, output type, salt; the same for
+// all attempts of a step), the input, the outputs of what depends_on names,
+// and the occurrence number.
+func ContentKey(base Fingerprint, input sdk.Digest, dependsOn []sdk.Digest, occurrence int) Fingerprint {
+	h := NewHasher("engine/content/1")
+	h.Fingerprint(base)
+	h.Digest(input)
+	h.Int(len(dependsOn))
+	for _, d := range dependsOn {
+		h.Digest(d)
+	}
+	h.Int(occurrence)
+	return h.Sum()
+}

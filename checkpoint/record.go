@@ -1,0 +1,225 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Seq is the position of a record in its store's commit order, from 1. A later
+// commit has a larger Seq.
+type Seq uint64
+
+// Outcome says how a step instance ended, for steps that leave a checkpoint.
+type Outcome uint8
+
+// The outcomes. A failed step leaves attempt records and no checkpoint.
+const (
+	Succeeded        Outcome = iota
+	SkippedCondition         // its `when` was false
+	SkippedUpstream          // a hard upstream was skipped
+)
+
+var outcomeNames = [...]string{"succeeded", "skipped_condition", "skipped_upstream"}
+
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// State is the step state the outcome stands for.
+func (o Outcome) State() sdk.State {
+	if o == Succeeded {
+		return sdk.Succeeded
+	}
+	return sdk.Skipped
+}
+
+// Head is the part of a checkpoint that planning needs: everything but the
+// context and the data. Heads are immutable once in an Index.
+type Head struct {
+	ID       ID     `json:"id"`
+	Step     string `json:"step"`               // address, "step.summarize"
+	Instance string `json:"instance,omitempty"` // for_each key
+	Seq      Seq    `json:"-"`                  // set by the store
+
+	Run   RunID `json:"run"`   // the run that committed this record
+	Chain RunID `json:"chain"` // the first run of the chain of following runs it was produced in
+
+	Outcome  Outcome      `json:"outcome"`
+	Local    Fingerprint  `json:"local"`   // local key; for SkippedCondition the key of `when` alone
+	Plan     Fingerprint  `json:"plan"`    // H(Local, each, occurrence, Lineage)
+	Content  Fingerprint  `json:"content"` // zero for skipped steps
+	Lineage  []sdk.Digest `json:"lineage"` // of the upstream facets, in the order Local has its holes
+	Output   sdk.Digest   `json:"output"`  // Merkle digest of the output; zero for skipped steps
+	Degraded bool         `json:"degraded,omitempty"`
+	Attempts int          `json:"attempts,omitempty"` // attempts until success
+
+	Data    DataRef       `json:"data"` // where the output lies; zero for a husk and for skipped steps
+	Created time.Time     `json:"created"`
+	Expires time.Time     `json:"expires,omitzero"` // zero = never
+	Took    time.Duration `json:"took"`             // of the attempt that produced it
+	Tokens  int64         `json:"tokens,omitempty"` // what it cost, saved by reuse
+}
+
+// DataRef says where an output lies and what it must be.
+type DataRef struct {
+	Seq    Seq        `json:"seq"`    // of the record that stored it; 0 = no data
+	Size   int64      `json:"size"`   // bytes
+	SHA256 sdk.Digest `json:"sha256"` // of the bytes
+}
+
+// HasData reports whether the output can be read back: true for every record
+// that is not a husk. A skipped step has no output and lacks nothing.
+func (h *Head) HasData() bool { return h.Outcome != Succeeded || h.Data.Seq != 0 }
+
+// Facet returns the digest of one facet of the step, as it stands in the
+// lineage of the steps below.
+func (h *Head) Facet(f sdk.Facet) sdk.Digest {
+	switch f {
+	case sdk.FacetOutput:
+		if h.Outcome != Succeeded {
+			return absentDigest
+		}
+		return h.Output
+	case sdk.FacetStatus:
+		return statusDigests[h.Outcome.State()]
+	case sdk.FacetAttempts:
+		return mustDigest(strconv.Itoa(h.Attempts))
+	case sdk.FacetDegraded:
+		if h.Degraded {
+			return boolDigests[1]
+		}
+		return boolDigests[0]
+	}
+	return absentDigest // FacetError of a step that did not fail
+}
+
+// Record is a whole checkpoint but for its data.
+type Record struct {
+	Head
+	Context Context `json:"context"`
+}
+
+// Context explains a checkpoint; it never configures anything.
+type Context struct {
+	Plugin     string            `json:"plugin,omitempty"`  // local name in the flow
+	Version    string            `json:"version,omitempty"` // from the manifest
+	Artifact   sdk.Digest        `json:"artifact,omitzero"` // digest of the plugin's artifact
+	StepType   string            `json:"step_type,omitempty"`
+	Engine     string            `json:"engine,omitempty"`
+	Input      sdk.Digest        `json:"input,omitzero"` // Merkle digest of the evaluated input
+	Inputs     []AttributeDigest `json:"inputs,omitempty"`
+	Identity   []NamedDigest     `json:"identity,omitempty"` // parts of the local key, so that a difference can be named
+	Upstream   []UpstreamDigest  `json:"upstream,omitempty"` // the lineage, with names
+	Producer   Producer          `json:"producer"`           // who computed it
+	Timeout    time.Duration     `json:"timeout,omitempty"`
+	Reported   json.RawMessage   `json:"reported,omitempty"` // the step's own context, after the allow-list
+	Usage      []sdk.Usage       `json:"usage,omitempty"`
+	ReusedFrom string            `json:"reused_from,omitempty"` // "step.old" when another step's result was taken
+}
+
+// Producer is the attempt that computed an output.
+type Producer struct {
+	Run     RunID     `json:"run"`
+	Step    string    `json:"step"`
+	Attempt int       `json:"attempt"`
+	Started time.Time `json:"started"`
+}
+
+// AttributeDigest tells one input attribute apart from its earlier self.
+type AttributeDigest struct {
+	Name       string `json:"name"`
+	Value      string `json:"value"`      // 32 hex digits over the value
+	Expression string `json:"expression"` // 32 hex digits over the canonical expression
+}
+
+// NamedDigest is one named part of a local key: "var.topic", "config", "when".
+type NamedDigest struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"` // 32 hex digits
+}
+
+// UpstreamDigest is one entry of a lineage.
+type UpstreamDigest struct {
+	Step   string     `json:"step"`
+	Facet  sdk.Facet  `json:"facet"`
+	Digest sdk.Digest `json:"digest"`
+}
+
+// RunStatus is where a run stands.
+type RunStatus string
+
+// The statuses of a run. A run found RunRunning without a live owner was
+// interrupted.
+const (
+	RunRunning     RunStatus = "running"
+	RunSucceeded   RunStatus = "succeeded"
+	RunFailed      RunStatus = "failed"
+	RunCancelled   RunStatus = "cancelled"
+	RunInterrupted RunStatus = "interrupted"
+)
+
+// RunRecord is one run. It is written when the run opens, when it is continued
+// and when it ends; the newest one counts.
+type RunRecord struct {
+	ID        RunID                      `json:"id"`
+	Workflow  string                     `json:"workflow"`
+	Version   string                     `json:"version,omitempty"` // of the workflow
+	Follows   RunID                      `json:"follows,omitempty"` // the run it follows
+	Chain     RunID                      `json:"chain"`             // the first run of that chain
+	Variables sdk.Digest                 `json:"variables"`         // Merkle digest over all variable values
+	Values    map[string]json.RawMessage `json:"values,omitempty"`  // the values, those above 4 KiB as {"$digest":..,"size":..}
+	Files     []FileDigest               `json:"files,omitempty"`
+	Artifacts []NamedDigest              `json:"artifacts,omitempty"`
+	Status    RunStatus                  `json:"status"`
+	Error     *sdk.Error                 `json:"error,omitempty"` // why it failed or was cancelled
+	Created   time.Time                  `json:"created"`
+	Ended     time.Time                  `json:"ended,omitzero"`
+	Live      time.Duration              `json:"live"` // summed over continuations
+	Continued int                        `json:"continued,omitempty"`
+	Engine    string                     `json:"engine"`
+	Used      []Used                     `json:"used,omitempty"` // the records a succeeded run ended with, in step order
+	Counts    map[string]int             `json:"counts,omitempty"`
+}
+
+// Used is the record a run chose or made for one step instance.
+type Used struct {
+	Step     string      `json:"step"`
+	Instance string      `json:"instance,omitempty"`
+	State    sdk.State   `json:"state"`
+	ID       ID          `json:"id,omitempty"`
+	Plan     Fingerprint `json:"plan"`
+	Seq      Seq         `json:"seq"`
+	Reused   bool        `json:"reused,omitempty"`
+}
+
+// FileDigest is one file of the flow.
+type FileDigest struct {
+	Path   string     `json:"path"`
+	Digest sdk.Digest `json:"digest"`
+}
+
+// AttemptRecord is one attempt of one step instance.
+type AttemptRecord struct {
+	Run      RunID         `json:"run"`
+	Step     string        `json:"step"`
+	Instance string        `json:"instance,omitempty"`
+	Attempt  int           `json:"attempt"`         // counts from 1 over all continuations of the run
+	Error    *sdk.Error    `json:"error,omitempty"` // nil: it succeeded
+	Started  time.Time     `json:"started"`
+	Took     time.Duration `json:"took"`
+	Usage    []sdk.Usage   `json:"usage,omitempty"`
+}
+
+// Intent says that an attempt of a step with effects was about to start. It is
+// durable before the attempt begins, so that after a crash the engine knows
+// that the effect may have happened.
+type Intent struct {
+	Run            RunID       `json:"run"`
+	Step           string      `json:"step"`
+	Instance       string      `json:"instance,omitempty"`
+	Attempt        int         `json:"attempt"`
+	IdempotencyKey string      `json:"idempotency_key"`
+	Effects        sdk.Effects `json:"effects"`
+	Started        time.Time   `json:"started"`
+}

@@ -1,0 +1,140 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Errors of a Store. They are wrapped with what was being done.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrCorrupt  = errors.New("stored data does not verify") // the cause names the record and file
+	ErrClosed   = errors.New("the store is closed")
+)
+
+// Store keeps records in one order. It is safe for concurrent use. Tenants
+// never see each other: every call names one.
+//
+// Order: Commit assigns increasing Seqs; a batch is atomic, visible to every
+// later call when Commit returns, and durable once Persisted has delivered its
+// Seq (or a larger one). After a crash the store holds a prefix of the commit
+// order, at least up to the last delivered Seq.
+type Store interface {
+	// Commit queues the batch and returns the Seq of its last record. It does
+	// not wait for the disk. The store keeps no reference to the batch.
+	Commit(ctx context.Context, b *Batch) (Seq, error)
+	// Persisted delivers the newest durable Seq after each sync; deliveries
+	// may be merged, the newest always arrives. One receiver. The channel is
+	// closed by Close. A failed sync closes it early; Barrier then has the
+	// cause.
+	Persisted() <-chan Seq
+	// Barrier returns when everything committed before the call is durable.
+	Barrier(ctx context.Context) error
+	// Snapshot loads the heads of one workflow: those of every step instance
+	// and key that are newest, in no order the caller can rely on.
+	Snapshot(ctx context.Context, tenant, workflow string) (*Index, error)
+	// Data reads an output and verifies it. ErrNotFound and ErrCorrupt mean
+	// that the checkpoint is as good as absent.
+	Data(ctx context.Context, tenant string, ref DataRef) (json.RawMessage, error)
+	// Record reads the whole record with this Seq.
+	Record(ctx context.Context, tenant string, seq Seq) (*Record, error)
+	// Run reads the newest record of a run. ErrNotFound.
+	Run(ctx context.Context, tenant string, id RunID) (*RunRecord, error)
+	// Runs lists the newest record of each run of a workflow ("" = of all),
+	// newest run first.
+	Runs(ctx context.Context, tenant, workflow string) ([]*RunRecord, error)
+	// Attempts lists a run's attempts in commit order.
+	Attempts(ctx context.Context, tenant string, run RunID) ([]*AttemptRecord, error)
+	// Intents lists a run's intents in commit order.
+	Intents(ctx context.Context, tenant string, run RunID) ([]*Intent, error)
+	// Close syncs, stops and frees everything. It is idempotent.
+	Close() error
+}
+
+// Batch is what one Commit writes, atomically and in this order of additions.
+// The zero value is not usable; NewBatch makes one. Not safe for concurrent
+// use.
+type Batch struct {
+	Tenant, Workflow string
+	Items            []Item // in order; read by stores only
+}
+
+// Item is one record of a batch: exactly one field but Data is set.
+type Item struct {
+	Checkpoint *Record
+	Data       json.RawMessage // of Checkpoint; nil: a husk, a skipped step, or data that lies elsewhere
+	Run        *RunRecord
+	Attempt    *AttemptRecord
+	Intent     *Intent
+}
+
+// NewBatch makes an empty batch for one tenant and workflow.
+func NewBatch(tenant, workflow string) *Batch { return &Batch{Tenant: tenant, Workflow: workflow} }
+
+// PutCheckpoint adds a succeeded step with its output. It sets the fields of r
+// that follow from the output: Output, Data (but its Seq, which the store
+// sets), ID. The batch owns r from now on.
+func (b *Batch) PutCheckpoint(r *Record, out Sanitized) {
+	b.seal(r, out)
+	r.Data = DataRef{Size: int64(len(out.data)), SHA256: out.sum}
+	b.Items = append(b.Items, Item{Checkpoint: r, Data: out.data})
+}
+
+// PutHusk adds the record of a succeeded step whose output is not kept.
+func (b *Batch) PutHusk(r *Record, out Sanitized) {
+	b.seal(r, out)
+	r.Data = DataRef{}
+	b.Items = append(b.Items, Item{Checkpoint: r})
+}
+
+func (b *Batch) seal(r *Record, out Sanitized) {
+	if out.data == nil {
+		panic("checkpoint: Sanitized was not made by a Sanitizer")
+	}
+	r.Output = out.digest
+	r.ID = NewID(r.Content, out.digest)
+	r.Context.Reported = out.context
+}
+
+// PutReuse adds a record that points to the data of an earlier one: a content
+// hit under a new plan key, or another step's result. from is a head of an
+// Index; r has the new keys and lineage.
+func (b *Batch) PutReuse(r *Record, from *Head) {
+	r.Output, r.Data, r.ID = from.Output, from.Data, from.ID
+	r.Outcome, r.Degraded, r.Attempts = from.Outcome, from.Degraded, from.Attempts
+	r.Content, r.Created, r.Expires, r.Took, r.Tokens, r.Chain = from.Content, from.Created, from.Expires, from.Took, from.Tokens, from.Chain
+	b.Items = append(b.Items, Item{Checkpoint: r})
+}
+
+// PutSkip adds the record of a skipped step; r.Outcome says why.
+func (b *Batch) PutSkip(r *Record) {
+	r.ID = NewID(r.Plan, absentDigest)
+	b.Items = append(b.Items, Item{Checkpoint: r})
+}
+
+// PutRun adds a run record.
+func (b *Batch) PutRun(r *RunRecord) { b.Items = append(b.Items, Item{Run: r}) }
+
+// PutAttempt adds an attempt record. Its messages must be sanitised.
+func (b *Batch) PutAttempt(r *AttemptRecord) { b.Items = append(b.Items, Item{Attempt: r}) }
+
+// PutIntent adds an intent.
+func (b *Batch) PutIntent(r *Intent) { b.Items = append(b.Items, Item{Intent: r}) }
+
+// Sanitized is an output in the form in which it is stored, keyed and seen
+// downstream. Only Sanitizer.Sanitize makes one.
+type Sanitized struct {
+	data    json.RawMessage
+	digest  sdk.Digest
+	sum     sdk.Digest
+	context json.RawMessage
+}
+
+// Data returns the JSON bytes. They must not be changed.
+func (s Sanitized) Data() json.RawMessage { return s.data }
+
+// Digest returns the Merkle digest of the value.
+func (s Sanitized) Digest() sdk.Digest { return s.digest }

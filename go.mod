@@ -1,0 +1,3 @@
+module github.com/retrace-dev/engine
+
+go 1.26

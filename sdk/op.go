@@ -1,0 +1,107 @@
+package sdk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+)
+
+// Operation names: the "op" of a message to Host.Call. An operation the host
+// does not know is answered with code "unsupported_op".
+const (
+	OpLog      = "log"      // LogOp; reply {}
+	OpProgress = "progress" // ProgressOp; reply {}
+	OpEmit     = "emit"     // EmitOp; reply {}
+	OpUsage    = "usage"    // UsageOp; reply {}
+	OpRespond  = "respond"  // RespondOp; reply {}
+)
+
+// CodeUnsupportedOp is the code of the reply to an unknown operation.
+const CodeUnsupportedOp = "unsupported_op"
+
+// LogOp writes one line to the run's log. Level is debug, info, warn or error.
+type LogOp struct {
+	Op      string         `json:"op"`
+	Level   string         `json:"level"`
+	Message string         `json:"message"`
+	Fields  map[string]any `json:"fields,omitempty"`
+}
+
+// ProgressOp tells how far the attempt is: Fraction from 0 to 1.
+type ProgressOp struct {
+	Op       string  `json:"op"`
+	Fraction float64 `json:"fraction"`
+	Message  string  `json:"message,omitempty"`
+}
+
+// EmitOp shows a piece of output while it is made. It is never stored; a slow
+// watcher loses chunks.
+type EmitOp struct {
+	Op    string `json:"op"`
+	Chunk string `json:"chunk"`
+}
+
+// UsageOp adds to the attempt's usage; it counts even if the attempt fails.
+type UsageOp struct {
+	Op string `json:"op"`
+	Usage
+}
+
+// RespondOp gives the response early, for programs that want stdout for
+// themselves. The last one wins.
+type RespondOp struct {
+	Op       string   `json:"op"`
+	Response Response `json:"response"`
+}
+
+// Reply is the answer to an operation: Ok or Error.
+type Reply struct {
+	Ok    json.RawMessage `json:"ok,omitempty"`
+	Error *Error          `json:"error,omitempty"`
+}
+
+// Operate calls one operation: op is one of the Op structs, data are the raw
+// bytes that follow the message (nil for none). It returns the reply's "ok"
+// and the bytes that followed it; a refused operation is returned as *Error.
+func Operate(ctx context.Context, host Host, op any, data []byte) (ok json.RawMessage, body []byte, err error) {
+	msg, err := Marshal(op)
+	if err != nil {
+		return nil, nil, err
+	}
+	rep, err := host.Call(ctx, Join(msg, data))
+	if err != nil {
+		return nil, nil, err
+	}
+	head, body := Split(rep)
+	var r Reply
+	if err := Unmarshal(head, &r); err != nil {
+		return nil, nil, &Error{Class: ClassProtocol, Message: "reply of the host: " + err.Error()}
+	}
+	if r.Error != nil {
+		return nil, body, r.Error
+	}
+	return r.Ok, body, nil
+}
+
+// Log writes a line to the run's log and ignores a refusal.
+func Log(ctx context.Context, host Host, level, message string, fields map[string]any) {
+	_, _, _ = Operate(ctx, host, LogOp{OpLog, level, message, fields}, nil)
+}
+
+// Join appends raw data to a JSON message, after one zero byte (which JSON
+// text never holds). Without data the message is returned as it is.
+func Join(msg, data []byte) []byte {
+	if data == nil {
+		return msg
+	}
+	return append(append(msg[:len(msg):len(msg)], 0), data...)
+}
+
+// Split undoes Join. The results share b's memory; data is nil when b holds no
+// zero byte.
+func Split(b []byte) (msg, data []byte) {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i], b[i+1:]
+	}
+	return b, nil
+}
