@@ -65,18 +65,30 @@ func (h *Hasher) Sum() Fingerprint {
 	return f
 }
 
-// PlanKey is the key a plan looks a step up by: the local key, the values of
-// the `each` parts it names (zero without for_each), its occurrence number and
-// the digests of the upstream facets in the order of the local key's holes.
-func PlanKey(local Fingerprint, each sdk.Digest, occurrence int, lineage []sdk.Digest) Fingerprint {
+// PlanKey is the key a plan looks a step up by: the local key (Numbered), the
+// values of the `each` parts it names (zero without for_each) and the digests
+// of the upstream facets in the order of the local key's holes.
+func PlanKey(local Fingerprint, each sdk.Digest, lineage []sdk.Digest) Fingerprint {
 	h := NewHasher("engine/plan/1")
 	h.Fingerprint(local)
 	h.Digest(each)
-	h.Int(occurrence)
 	h.Int(len(lineage))
 	for _, d := range lineage {
 		h.Digest(d)
 	}
+	return h.Sum()
+}
+
+// Numbered is a local key with its occurrence number: equal twins are distinct
+// computations (five samples of one prompt are five calls). The first one, 0,
+// keeps the key as it is, so that a twin that comes or goes disturbs nothing.
+func Numbered(local Fingerprint, occurrence int) Fingerprint {
+	if occurrence == 0 {
+		return local
+	}
+	h := NewHasher("engine/occurrence/1")
+	h.Fingerprint(local)
+	h.Int(occurrence)
 	return h.Sum()
 }
 

@@ -46,8 +46,8 @@ type Head struct {
 	Chain RunID `json:"chain"` // the first run of the chain of following runs it was produced in
 
 	Outcome  Outcome      `json:"outcome"`
-	Local    Fingerprint  `json:"local"`   // local key; for SkippedCondition the key of `when` alone
-	Plan     Fingerprint  `json:"plan"`    // H(Local, each, occurrence, Lineage)
+	Local    Fingerprint  `json:"local"`   // local key, Numbered; for SkippedCondition the key of `when` alone
+	Plan     Fingerprint  `json:"plan"`    // PlanKey of Local and Lineage
 	Content  Fingerprint  `json:"content"` // zero for skipped steps
 	Lineage  []sdk.Digest `json:"lineage"` // of the upstream facets, in the order Local has its holes
 	Output   sdk.Digest   `json:"output"`  // Merkle digest of the output; zero for skipped steps
