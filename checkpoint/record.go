@@ -37,28 +37,28 @@ func (o Outcome) State() sdk.State {
 // Head is the part of a checkpoint that planning needs: everything but the
 // context and the data. Heads are immutable once in an Index.
 type Head struct {
-	ID       ID     `json:"id"`
-	Step     string `json:"step"`               // address, "step.summarize"
-	Instance string `json:"instance,omitempty"` // for_each key
-	Seq      Seq    `json:"-"`                  // set by the store
-
-	Run   RunID `json:"run"`   // the run that committed this record
-	Chain RunID `json:"chain"` // the first run of the chain of following runs it was produced in
-
-	Outcome  Outcome      `json:"outcome"`
+	// What every step is compared by comes first: planning 1,000,000 steps is
+	// bound by the memory it touches.
 	Local    Fingerprint  `json:"local"`   // local key, Numbered; for SkippedCondition the key of `when` alone
-	Plan     Fingerprint  `json:"plan"`    // PlanKey of Local and Lineage
-	Content  Fingerprint  `json:"content"` // zero for skipped steps
-	Lineage  []sdk.Digest `json:"lineage"` // of the upstream facets, in the order Local has its holes
 	Output   sdk.Digest   `json:"output"`  // Merkle digest of the output; zero for skipped steps
+	Lineage  []sdk.Digest `json:"lineage"` // of the upstream facets, in the order Local has its holes
+	Outcome  Outcome      `json:"outcome"`
 	Degraded bool         `json:"degraded,omitempty"`
-	Attempts int          `json:"attempts,omitempty"` // attempts until success
+	Expires  time.Time    `json:"expires,omitzero"` // zero = never
+	Data     DataRef      `json:"data"`             // where the output lies; zero for a husk and for skipped steps
 
-	Data    DataRef       `json:"data"` // where the output lies; zero for a husk and for skipped steps
-	Created time.Time     `json:"created"`
-	Expires time.Time     `json:"expires,omitzero"` // zero = never
-	Took    time.Duration `json:"took"`             // of the attempt that produced it
-	Tokens  int64         `json:"tokens,omitempty"` // what it cost, saved by reuse
+	ID       ID            `json:"id"`
+	Step     string        `json:"step"`               // address, "step.summarize"
+	Instance string        `json:"instance,omitempty"` // for_each key
+	Seq      Seq           `json:"-"`                  // set by the store
+	Run      RunID         `json:"run"`                // the run that committed this record
+	Chain    RunID         `json:"chain"`              // the first run of the chain of following runs it was produced in
+	Plan     Fingerprint   `json:"plan"`               // PlanKey of Local and Lineage
+	Content  Fingerprint   `json:"content"`            // zero for skipped steps
+	Attempts int           `json:"attempts,omitempty"` // attempts until success
+	Created  time.Time     `json:"created"`
+	Took     time.Duration `json:"took"`             // of the attempt that produced it
+	Tokens   int64         `json:"tokens,omitempty"` // what it cost, saved by reuse
 }
 
 // DataRef says where an output lies and what it must be.
@@ -71,6 +71,14 @@ type DataRef struct {
 // HasData reports whether the output can be read back: true for every record
 // that is not a husk. A skipped step has no output and lacks nothing.
 func (h *Head) HasData() bool { return h.Outcome != Succeeded || h.Data.Seq != 0 }
+
+// HasFacet reports whether Facet(f) is d.
+func (h *Head) HasFacet(f sdk.Facet, d *sdk.Digest) bool {
+	if f == sdk.FacetOutput && h.Outcome == Succeeded {
+		return h.Output == *d
+	}
+	return h.Facet(f) == *d
+}
 
 // Facet returns the digest of one facet of the step, as it stands in the
 // lineage of the steps below.

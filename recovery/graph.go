@@ -1,0 +1,254 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// RefKind says what an unsuccessful upstream means for the step that names it.
+type RefKind uint8
+
+// The kinds of reference.
+const (
+	Hard     RefKind = iota // the step is skipped
+	Optional                // the value is absent
+	Soft                    // the facet has a value in any case
+)
+
+// Ref is one upstream facet that a step names.
+type Ref struct {
+	Step  int32
+	Facet sdk.Facet
+	Kind  RefKind
+	Order bool // from depends_on: its value is not used, only its digest
+}
+
+// Node is a step as the graph needs it.
+type Node struct {
+	Address string
+	Refs    []Ref // in the order of the local key's holes, those of `when` first
+	When    int   // how many of Refs belong to `when`
+}
+
+// Graph is the validated shape of a workflow: nodes by number, edges both
+// ways, a topological order. It is immutable and safe for concurrent use.
+type Graph struct {
+	addresses []string
+	refStart  []int32
+	refs      []Ref
+	when      []int32
+	up, down  adjacency
+	order     []int32
+}
+
+// adjacency holds the neighbours of node i in list[start[i]:start[i+1]],
+// without repetition, ascending.
+type adjacency struct{ start, list []int32 }
+
+func (a adjacency) of(i int32) []int32 { return a.list[a.start[i]:a.start[i+1]] }
+
+// CycleError is what NewGraph returns for a graph with a cycle.
+type CycleError struct {
+	Path []int32 // node numbers; each needs the next, the last needs the first
+	text string
+}
+
+func (e *CycleError) Error() string { return "dependency cycle: " + e.text }
+
+// NewGraph builds a graph. A reference to a node that does not exist is a bug
+// of the caller and panics; a cycle is a *CycleError.
+func NewGraph(nodes []Node) (*Graph, error) {
+	n := len(nodes)
+	total := 0
+	for i := range nodes {
+		total += len(nodes[i].Refs)
+	}
+	g := &Graph{
+		addresses: make([]string, n),
+		refStart:  make([]int32, n+1),
+		refs:      make([]Ref, 0, total),
+		when:      make([]int32, n),
+	}
+	up := adjacency{start: make([]int32, n+1), list: make([]int32, 0, total)}
+	for i := range nodes {
+		g.addresses[i], g.when[i] = nodes[i].Address, int32(nodes[i].When)
+		g.refs = append(g.refs, nodes[i].Refs...)
+		g.refStart[i+1] = int32(len(g.refs))
+		from := len(up.list)
+		for _, r := range nodes[i].Refs {
+			if r.Step < 0 || int(r.Step) >= n {
+				panic(fmt.Sprintf("recovery: node %d of %d names node %d", i, n, r.Step))
+			}
+			up.list = append(up.list, r.Step)
+		}
+		own := up.list[from:]
+		slices.Sort(own)
+		up.list = up.list[:from+len(slices.Compact(own))]
+		up.start[i+1] = int32(len(up.list))
+	}
+	g.up, g.down = up, invert(up, n)
+	return g, g.sort()
+}
+
+// invert turns every edge round.
+func invert(a adjacency, n int) adjacency {
+	b := adjacency{start: make([]int32, n+1), list: make([]int32, len(a.list))}
+	for _, j := range a.list {
+		b.start[j+1]++
+	}
+	for i := range n {
+		b.start[i+1] += b.start[i]
+	}
+	next := slices.Clone(b.start[:n])
+	for i := range int32(n) {
+		for _, j := range a.of(i) {
+			b.list[next[j]] = i
+			next[j]++
+		}
+	}
+	return b
+}
+
+// sort fills g.order (Kahn's algorithm) or finds a shortest cycle.
+func (g *Graph) sort() error {
+	n := int32(g.Len())
+	unmet := make([]int32, n)
+	g.order = make([]int32, 0, n)
+	for i := range n {
+		if unmet[i] = int32(len(g.up.of(i))); unmet[i] == 0 {
+			g.order = append(g.order, i)
+		}
+	}
+	for head := 0; head < len(g.order); head++ {
+		for _, d := range g.down.of(g.order[head]) {
+			if unmet[d]--; unmet[d] == 0 {
+				g.order = append(g.order, d)
+			}
+		}
+	}
+	if len(g.order) == int(n) {
+		return nil
+	}
+	return g.cycle(unmet)
+}
+
+// cycle walks upstream from any node that is left until it meets itself.
+func (g *Graph) cycle(unmet []int32) error {
+	at := int32(slices.IndexFunc(unmet, func(u int32) bool { return u > 0 }))
+	seen := make([]int32, g.Len()) // position in path + 1
+	var path []int32
+	for seen[at] == 0 {
+		path = append(path, at)
+		seen[at] = int32(len(path))
+		for _, u := range g.up.of(at) {
+			if unmet[u] > 0 {
+				at = u
+				break
+			}
+		}
+	}
+	path = path[seen[at]-1:]
+	names := make([]string, 0, len(path)+1)
+	for _, i := range path {
+		names = append(names, g.addresses[i])
+	}
+	return &CycleError{Path: path, text: strings.Join(append(names, names[0]), " needs ")}
+}
+
+// Len is the number of nodes.
+func (g *Graph) Len() int { return len(g.addresses) }
+
+// Address is the step's name in messages and records.
+func (g *Graph) Address(i int32) string { return g.addresses[i] }
+
+// Upstream lists the nodes that i needs, ascending. The slice is the graph's.
+func (g *Graph) Upstream(i int32) []int32 { return g.up.of(i) }
+
+// Downstream lists the nodes that need i, ascending. The slice is the graph's.
+func (g *Graph) Downstream(i int32) []int32 { return g.down.of(i) }
+
+// Refs lists the facets that i names, those of `when` first. The slice is the
+// graph's.
+func (g *Graph) Refs(i int32) []Ref { return g.refs[g.refStart[i]:g.refStart[i+1]] }
+
+// WhenRefs is the part of Refs that belongs to `when`.
+func (g *Graph) WhenRefs(i int32) []Ref { return g.Refs(i)[:g.when[i]] }
+
+// Order lists the nodes so that every node comes after its upstreams. The slice
+// is the graph's.
+func (g *Graph) Order() []int32 { return g.order }
+
+// Occurrences numbers equal twins: steps whose local keys and upstream
+// structures (with their numbers) are equal get 0, 1, 2, … in the order of
+// their addresses; a step without a twin gets 0.
+func (g *Graph) Occurrences(locals []checkpoint.Fingerprint) []int {
+	numbers := make([]int, g.Len())
+	// Only nodes that share a local key can be twins, and only their
+	// structures and those above them need a hash.
+	count := make(map[checkpoint.Fingerprint]int, g.Len())
+	for _, l := range locals {
+		count[l]++
+	}
+	if len(count) == g.Len() {
+		return numbers
+	}
+	relevant := make([]bool, g.Len())
+	for k := len(g.order) - 1; k >= 0; k-- {
+		i := g.order[k]
+		if relevant[i] = relevant[i] || count[locals[i]] > 1; relevant[i] {
+			for _, u := range g.up.of(i) {
+				relevant[u] = true
+			}
+		}
+	}
+	// Twins have equal upstream structures, so they lie on one level: number
+	// the graph level by level.
+	structure := make([]checkpoint.Fingerprint, g.Len())
+	level := g.levels()
+	byLevel := slices.Clone(g.order)
+	slices.SortStableFunc(byLevel, func(a, b int32) int { return int(level[a] - level[b]) })
+	for from := 0; from < len(byLevel); {
+		to := from
+		for to < len(byLevel) && level[byLevel[to]] == level[byLevel[from]] {
+			to++
+		}
+		twins := map[checkpoint.Fingerprint][]int32{}
+		for _, i := range byLevel[from:to] {
+			if !relevant[i] {
+				continue
+			}
+			h := checkpoint.NewHasher("engine/structure/1")
+			h.Fingerprint(locals[i])
+			for _, r := range g.Refs(i) {
+				h.Int(int(r.Facet))
+				h.Fingerprint(structure[r.Step])
+				h.Int(numbers[r.Step])
+			}
+			structure[i] = h.Sum()
+			twins[structure[i]] = append(twins[structure[i]], i)
+		}
+		for _, is := range twins { // each group by itself: the order of groups is not seen
+			slices.SortFunc(is, func(a, b int32) int { return strings.Compare(g.addresses[a], g.addresses[b]) })
+			for k, i := range is {
+				numbers[i] = k
+			}
+		}
+		from = to
+	}
+	return numbers
+}
+
+// levels gives each node the length of the longest path above it.
+func (g *Graph) levels() []int32 {
+	level := make([]int32, g.Len())
+	for _, i := range g.order {
+		for _, u := range g.up.of(i) {
+			level[i] = max(level[i], level[u]+1)
+		}
+	}
+	return level
+}

@@ -1,0 +1,378 @@
+package recovery
+
+import (
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Reuse says when a stored result may be taken.
+type Reuse uint8
+
+// The reuse policies.
+const (
+	ReuseAlways Reuse = iota
+	ReuseRun          // only results of the chain of runs this one follows
+	ReuseNever
+)
+
+// Definition is what identifies a step's computation, apart from its upstreams.
+type Definition struct {
+	Local checkpoint.Fingerprint // local key, Numbered
+	When  checkpoint.Fingerprint // key of `when` alone; zero without `when`
+	Reuse Reuse
+}
+
+// Options say for which run, when and what is planned.
+type Options struct {
+	Run     checkpoint.RunID // the run that is opened or continued
+	Chain   checkpoint.RunID // first run of the chain it follows; Run itself if it follows none
+	Now     time.Time        // against which expiry is judged
+	Targets []int32          // what must end; Targets() gives the default
+	Rerun   []int32          // run even if current; they become targets
+	// Lost names records (by Head.Data.Seq) whose data was found missing or
+	// damaged: they count as husks.
+	Lost map[checkpoint.Seq]bool
+}
+
+// Verdict is what the plan thinks of a step's record.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Unknown Verdict = iota // an upstream is not current: decided when it has ended
+	Missing                // no record under the plan key
+	Due                    // found, but not usable now
+	Current                // found and usable
+)
+
+// Action is what the plan does with a step.
+type Action uint8
+
+// The actions.
+const (
+	Untouched Action = iota // nothing needs it
+	Take                    // its record is taken: the recovery set
+	Skip                    // current, and the record says skipped
+	Decide                  // decided when its upstreams have ended: reused or run
+	Run                     // runs without a look-up
+)
+
+// Why says why a step has its verdict or action. Reason carries what belongs
+// to it.
+type Why uint8
+
+// The reasons.
+const (
+	WhyCurrent  Why = iota // its own record is current
+	WhyRenamed             // another step's record is current: Reason.Head
+	WhyNeverRan            // no record of it exists
+	WhyChanged             // its newest record (Reason.Head) has other keys
+	WhyUpstream            // waits for Reason.Upstream
+	WhyExpired             // Reason.Head has expired
+	WhyNever               // reuse = never
+	WhyOtherRun            // reuse = run, and the record is of a run this one does not follow
+	WhyDegraded            // degraded in an earlier run
+	WhyHusk                // its output was not kept, and a step below needs it
+	WhyLost                // its output is missing or damaged, and a step below needs it
+	WhyRerun               // asked for
+	WhySkipped             // skipped, as its record or its upstream says
+)
+
+// Reason is why a step is planned as it is.
+type Reason struct {
+	Why      Why
+	Upstream int32            // for WhyUpstream, the first upstream that is not current; else -1
+	Head     *checkpoint.Head // the record that was compared; nil if there is none
+}
+
+// StepPlan is the plan for one step.
+type StepPlan struct {
+	Verdict Verdict
+	Action  Action
+	Reason  Reason
+	// Head is the record that stands for the step while its verdict is
+	// Current; nil otherwise.
+	Head *checkpoint.Head
+}
+
+// Plan says for every step of the graph what will be done. It is an upper
+// bound: a step planned as Decide may turn out to be reused. Not safe for
+// concurrent use while Resolve is called.
+type Plan struct {
+	Steps []StepPlan
+
+	g     *Graph
+	defs  []Definition
+	index *checkpoint.Index
+	o     Options
+}
+
+// skippedUpstream stands for every step that is skipped because a hard
+// upstream was.
+var skippedUpstream = &checkpoint.Head{Outcome: checkpoint.SkippedUpstream}
+
+// Bind finds each node's newest head.
+func Bind(g *Graph, index *checkpoint.Index) []*checkpoint.Head {
+	heads := make([]*checkpoint.Head, g.Len())
+	if index.Len() == 0 {
+		return heads
+	}
+	for i := range heads {
+		heads[i] = index.Head(g.addresses[i], "")
+	}
+	return heads
+}
+
+// Targets is the default of Options.Targets: every step without downstream,
+// and those given (what outputs name, steps with effects).
+func Targets(g *Graph, more []int32) []int32 {
+	var ts []int32
+	for i := range int32(g.Len()) {
+		if len(g.Downstream(i)) == 0 {
+			ts = append(ts, i)
+		}
+	}
+	return append(ts, more...)
+}
+
+// NewPlan decides for every step. heads is Bind's result for the same graph
+// and index; index may hold records of steps that no longer exist.
+func NewPlan(g *Graph, defs []Definition, heads []*checkpoint.Head, index *checkpoint.Index, o Options) *Plan {
+	p := &Plan{Steps: make([]StepPlan, g.Len()), g: g, defs: defs, index: index, o: o}
+	rerun := p.forced()
+	for _, i := range g.order {
+		p.judge(i, heads[i], rerun)
+	}
+	p.walk()
+	return p
+}
+
+func (p *Plan) forced() []bool {
+	if len(p.o.Rerun) == 0 {
+		return nil
+	}
+	f := make([]bool, p.g.Len())
+	for _, i := range p.o.Rerun {
+		f[i] = true
+	}
+	return f
+}
+
+// judge gives i its verdict; all its upstreams have theirs.
+func (p *Plan) judge(i int32, own *checkpoint.Head, rerun []bool) {
+	s := &p.Steps[i]
+	s.Reason = Reason{Upstream: -1, Head: own}
+	if rerun != nil && rerun[i] {
+		s.Verdict, s.Reason.Why = Due, WhyRerun
+		return
+	}
+	refs := p.g.Refs(i)
+	def := &p.defs[i]
+	when := refs[:p.g.when[i]]
+	if !def.When.IsZero() && p.firstOpen(when) < 0 {
+		h := own
+		if !p.skips(own, def, when) {
+			h = p.lookUp(i, def.When, when)
+		}
+		if h != nil {
+			s.Verdict, s.Head, s.Reason.Why = Current, h, WhySkipped
+			return
+		}
+	}
+	h, open, skipped := p.compare(own, def, refs)
+	switch {
+	case skipped >= 0:
+		s.Verdict, s.Head, s.Reason = Current, skippedUpstream, Reason{Why: WhySkipped, Upstream: skipped}
+		return
+	case open >= 0:
+		s.Verdict, s.Reason.Why, s.Reason.Upstream = Unknown, WhyUpstream, open
+		return
+	}
+	if h == nil {
+		h = p.lookUp(i, def.Local, refs)
+	}
+	switch {
+	case h == nil && own == nil:
+		s.Verdict, s.Reason.Why = Missing, WhyNeverRan
+	case h == nil:
+		s.Verdict, s.Reason.Why = Missing, WhyChanged
+	default:
+		s.Reason.Head = h
+		if why, due := p.due(def, h); due {
+			s.Verdict, s.Reason.Why = Due, why
+			return
+		}
+		s.Verdict, s.Head = Current, h
+		if h != own && h.Step != p.g.addresses[i] {
+			s.Reason.Why = WhyRenamed
+		}
+	}
+}
+
+// compare looks at all upstreams of a step once: own is returned if it is the
+// record of this very computation; else open is the first upstream that is not
+// current, skipped the first hard one that was skipped (-1: none).
+func (p *Plan) compare(own *checkpoint.Head, def *Definition, refs []Ref) (h *checkpoint.Head, open, skipped int32) {
+	open, skipped = -1, -1
+	equal := own != nil && own.Outcome == checkpoint.Succeeded && len(own.Lineage) == len(refs) && own.Local == def.Local
+	for k := range refs {
+		u := &p.Steps[refs[k].Step]
+		switch {
+		case u.Verdict != Current:
+			if open < 0 {
+				open = refs[k].Step
+			}
+			equal = false
+		case refs[k].Kind == Hard && u.Head.Outcome != checkpoint.Succeeded:
+			return nil, -1, refs[k].Step
+		case equal && !u.Head.HasFacet(refs[k].Facet, &own.Lineage[k]):
+			equal = false
+		}
+	}
+	if equal {
+		h = own
+	}
+	return h, open, skipped
+}
+
+// skips reports whether own says that `when` was false for these upstreams.
+func (p *Plan) skips(own *checkpoint.Head, def *Definition, when []Ref) bool {
+	if own == nil || own.Outcome != checkpoint.SkippedCondition || own.Local != def.When || len(own.Lineage) != len(when) {
+		return false
+	}
+	for k := range when {
+		if !p.Steps[when[k].Step].Head.HasFacet(when[k].Facet, &own.Lineage[k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// lookUp finds the record of step i under the plan key of local and the refs
+// as they stand, hashing only if there is anything to find.
+func (p *Plan) lookUp(i int32, local checkpoint.Fingerprint, refs []Ref) *checkpoint.Head {
+	if p.index.Len() == 0 {
+		return nil
+	}
+	ds := make([]sdk.Digest, len(refs))
+	for k := range refs {
+		ds[k] = p.Steps[refs[k].Step].Head.Facet(refs[k].Facet)
+	}
+	return p.byPlan(i, checkpoint.PlanKey(local, sdk.Digest{}, ds))
+}
+
+func (p *Plan) byPlan(i int32, key checkpoint.Fingerprint) *checkpoint.Head {
+	return p.index.ByPlan(key, p.g.addresses[i], "", p.o.Run)
+}
+
+// firstOpen is the first step among refs that is not current, or -1.
+func (p *Plan) firstOpen(refs []Ref) int32 {
+	for k := range refs {
+		if p.Steps[refs[k].Step].Verdict != Current {
+			return refs[k].Step
+		}
+	}
+	return -1
+}
+
+// due says whether h, found under the right key, must not be taken now.
+func (p *Plan) due(def *Definition, h *checkpoint.Head) (Why, bool) {
+	switch {
+	case h.Outcome != checkpoint.Succeeded:
+		return 0, false
+	case !h.Expires.IsZero() && !p.o.Now.Before(h.Expires):
+		return WhyExpired, true
+	case def.Reuse == ReuseNever:
+		return WhyNever, true
+	case def.Reuse == ReuseRun && h.Chain != p.o.Chain:
+		return WhyOtherRun, true
+	case h.Degraded && h.Run != p.o.Run:
+		return WhyDegraded, true
+	}
+	return 0, false
+}
+
+func (p *Plan) hasData(h *checkpoint.Head) bool {
+	return h.HasData() && (len(p.o.Lost) == 0 || !p.o.Lost[h.Data.Seq])
+}
+
+// walk is the reverse breadth-first search from the targets. It ends each
+// branch at a current step with data and gives every step it met its action.
+func (p *Plan) walk() {
+	queue := make([]int32, 0, len(p.o.Targets)+len(p.o.Rerun))
+	need := func(i int32) {
+		if s := &p.Steps[i]; s.Action == Untouched {
+			s.Action = Decide // its final action is set when it leaves the queue
+			queue = append(queue, i)
+		}
+	}
+	for _, t := range p.o.Targets {
+		need(t)
+	}
+	for _, t := range p.o.Rerun {
+		need(t)
+	}
+	needUpstream := func(i int32) {
+		for _, u := range p.g.Upstream(i) {
+			need(u)
+		}
+	}
+	for head := 0; head < len(queue); head++ {
+		i := queue[head]
+		s := &p.Steps[i]
+		switch {
+		case s.Verdict == Current && s.Head.Outcome != checkpoint.Succeeded:
+			s.Action = Skip
+		case s.Verdict == Current && p.hasData(s.Head):
+			s.Action = Take
+		case s.Verdict == Current: // a husk, and its data is needed
+			s.Action, s.Verdict, s.Reason.Why = Run, Due, WhyHusk
+			if s.Head.HasData() {
+				s.Reason.Why = WhyLost
+			}
+			s.Reason.Head, s.Head = s.Head, nil
+			needUpstream(i)
+			p.fall(i, needUpstream)
+		case s.Verdict == Due:
+			s.Action = Run
+			needUpstream(i)
+		default:
+			s.Action = Decide
+			needUpstream(i)
+		}
+	}
+}
+
+// fall makes what is below i unknown, because i will run. Those of them that
+// were taken already need their upstreams now.
+func (p *Plan) fall(i int32, needUpstream func(int32)) {
+	stack := []int32{i}
+	for len(stack) > 0 {
+		u := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, d := range p.g.Downstream(u) {
+			s := &p.Steps[d]
+			if s.Verdict != Current || s.Head.Outcome == checkpoint.SkippedCondition && !names(p.g.WhenRefs(d), u) {
+				continue
+			}
+			s.Verdict, s.Head = Unknown, nil
+			s.Reason = Reason{Why: WhyUpstream, Upstream: u, Head: s.Reason.Head}
+			if s.Action == Take || s.Action == Skip {
+				s.Action = Decide
+				needUpstream(d)
+			}
+			stack = append(stack, d)
+		}
+	}
+}
+
+func names(refs []Ref, i int32) bool {
+	for k := range refs {
+		if refs[k].Step == i {
+			return true
+		}
+	}
+	return false
+}
