@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -24,7 +25,10 @@ var (
 // order, at least up to the last delivered Seq.
 type Store interface {
 	// Commit queues the batch and returns the Seq of its last record. It does
-	// not wait for the disk. The store keeps no reference to the batch.
+	// not wait for the disk. Every item takes one Seq, in order; Commit sets
+	// Seq, and Data.Seq where the record brings its own data, of the batch's
+	// checkpoints, and keeps no reference to the batch. An empty batch gives
+	// the Seq of the store's last record. On an error nothing is stored.
 	Commit(ctx context.Context, b *Batch) (Seq, error)
 	// Persisted delivers the newest durable Seq after each sync; deliveries
 	// may be merged, the newest always arrives. One receiver. The channel is
@@ -73,6 +77,80 @@ type Item struct {
 
 // NewBatch makes an empty batch for one tenant and workflow.
 func NewBatch(tenant, workflow string) *Batch { return &Batch{Tenant: tenant, Workflow: workflow} }
+
+// Check reports what makes the batch unusable. For stores.
+func (b *Batch) Check() error {
+	if b.Tenant == "" || b.Workflow == "" {
+		return fmt.Errorf("commit: the batch names no tenant or no workflow (tenant %q, workflow %q)", b.Tenant, b.Workflow)
+	}
+	return nil
+}
+
+// Kind says what an Item holds. The numbers are part of the stored format.
+type Kind uint8
+
+// The kinds of items.
+const (
+	KindCheckpoint Kind = iota + 1
+	KindRun
+	KindAttempt
+	KindIntent
+)
+
+// Kind says which field of the item is set. For stores.
+func (it *Item) Kind() Kind {
+	switch {
+	case it.Checkpoint != nil:
+		return KindCheckpoint
+	case it.Run != nil:
+		return KindRun
+	case it.Attempt != nil:
+		return KindAttempt
+	}
+	return KindIntent
+}
+
+// RunID is the run that the item's record is listed under, "" for a
+// checkpoint. For stores.
+func (it *Item) RunID() RunID {
+	switch it.Kind() {
+	case KindRun:
+		return it.Run.ID
+	case KindAttempt:
+		return it.Attempt.Run
+	case KindIntent:
+		return it.Intent.Run
+	}
+	return ""
+}
+
+// AppendPart appends the item's record in its stored form; of a checkpoint
+// that is its context, for head and data lie apart. For stores.
+func (it *Item) AppendPart(dst []byte) ([]byte, error) {
+	switch it.Kind() {
+	case KindRun:
+		return AppendPart(dst, it.Run)
+	case KindAttempt:
+		return AppendPart(dst, it.Attempt)
+	case KindIntent:
+		return AppendPart(dst, it.Intent)
+	}
+	return AppendPart(dst, &it.Checkpoint.Context)
+}
+
+// Place gives a checkpoint its Seq, which is also where data that it brings
+// lies, and returns its head; nil for other items. For stores.
+func (it *Item) Place(seq Seq) *Head {
+	if it.Checkpoint == nil {
+		return nil
+	}
+	h := &it.Checkpoint.Head
+	h.Seq = seq
+	if it.Data != nil {
+		h.Data.Seq = seq
+	}
+	return h
+}
 
 // PutCheckpoint adds a succeeded step with its output. It sets the fields of r
 // that follow from the output: Output, Data (but its Seq, which the store
@@ -138,3 +216,15 @@ func (s Sanitized) Data() json.RawMessage { return s.data }
 
 // Digest returns the Merkle digest of the value.
 func (s Sanitized) Digest() sdk.Digest { return s.digest }
+
+// Verify reports whether b is what the reference says, with an error of
+// ErrCorrupt that names the record. For stores.
+func (r DataRef) Verify(b []byte) error {
+	if int64(len(b)) != r.Size {
+		return fmt.Errorf("data of record %d: %d bytes, written were %d: %w", r.Seq, len(b), r.Size, ErrCorrupt)
+	}
+	if got := sdk.Sum(b); got != r.SHA256 {
+		return fmt.Errorf("data of record %d: digest %s, written was %s: %w", r.Seq, got.Short(), r.SHA256.Short(), ErrCorrupt)
+	}
+	return nil
+}

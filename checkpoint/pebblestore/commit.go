@@ -1,0 +1,213 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/retrace-dev/engine/checkpoint"
+)
+
+// Commit implements checkpoint.Store.
+func (s *Store) Commit(ctx context.Context, b *checkpoint.Batch) (checkpoint.Seq, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	if err := b.Check(); err != nil {
+		return 0, err
+	}
+	s.life.RLock()
+	defer s.life.RUnlock()
+	if s.closed {
+		return 0, fmt.Errorf("store %s: commit: %w", s.dir, checkpoint.ErrClosed)
+	}
+	if s.readOnly {
+		return 0, fmt.Errorf("store %s: commit: %w", s.dir, ErrReadOnly)
+	}
+	parts, err := encodeParts(b)
+	if err != nil {
+		return 0, fmt.Errorf("commit: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.failed(); err != nil {
+		return 0, fmt.Errorf("store %s: commit: %w", s.dir, err)
+	}
+	if len(b.Items) == 0 {
+		return s.last, nil
+	}
+	last, err := s.apply(b, parts)
+	if err != nil {
+		return 0, fmt.Errorf("store %s: commit: %w", s.dir, err)
+	}
+	s.last = last
+	select {
+	case s.wake <- struct{}{}:
+	default: // a wake-up is waiting already and will take this batch along
+	}
+	return last, nil
+}
+
+// encodeParts encodes what needs no Seq, so that commits encode side by side.
+// parts[i] of a context or a run begins with the workflow's name.
+func encodeParts(b *checkpoint.Batch) (parts [][]byte, err error) {
+	parts = make([][]byte, len(b.Items))
+	var buf []byte
+	for i := range b.Items {
+		it := &b.Items[i]
+		from := len(buf)
+		if k := it.Kind(); k == checkpoint.KindCheckpoint || k == checkpoint.KindRun {
+			buf = appendName(buf, b.Workflow)
+		}
+		if buf, err = it.AppendPart(buf); err != nil {
+			return nil, err
+		}
+		parts[i] = buf[from:len(buf):len(buf)]
+	}
+	return parts, nil
+}
+
+// apply writes the batch into the log and the memory table, without a sync. The
+// caller holds mu, so that the order of the log is that of the Seqs.
+func (s *Store) apply(b *checkpoint.Batch, parts [][]byte) (checkpoint.Seq, error) {
+	batch := s.db.NewBatch()
+	defer batch.Close()
+	set := func(key, value []byte) {
+		if err := batch.Set(key, value, nil); err != nil {
+			s.failure.set(err) // a batch beyond 4 GiB
+		}
+	}
+	seq := s.last
+	for i := range b.Items {
+		it := &b.Items[i]
+		seq++
+		key := s.buf[:0]
+		switch it.Kind() {
+		case checkpoint.KindCheckpoint:
+			h := it.Place(seq)
+			key = appendSeq(namePrefix(key, b.Tenant, kindHead, b.Workflow), seq)
+			n := len(key)
+			key = checkpoint.AppendHead(key, h)
+			set(key[:n], key[n:])
+			if it.Data != nil {
+				key = appendSeq(tenantPrefix(key[:0], b.Tenant, kindData), seq)
+				set(key, it.Data)
+			}
+			key = appendSeq(tenantPrefix(key[:0], b.Tenant, kindContext), seq)
+		case checkpoint.KindRun:
+			key = appendSeq(namePrefix(key, b.Tenant, kindRun, string(it.RunID())), seq)
+		case checkpoint.KindAttempt:
+			key = appendSeq(namePrefix(key, b.Tenant, kindAttempt, string(it.RunID())), seq)
+		case checkpoint.KindIntent:
+			key = appendSeq(namePrefix(key, b.Tenant, kindIntent, string(it.RunID())), seq)
+		}
+		set(key, parts[i])
+		s.buf = key
+	}
+	var last [8]byte
+	binary.BigEndian.PutUint64(last[:], uint64(seq))
+	set(keyLast, last[:])
+	if err := s.failure.cause(); err != nil {
+		return 0, err
+	}
+	if err := s.db.Apply(batch, pebble.NoSync); err != nil {
+		return 0, err
+	}
+	return seq, s.failure.cause() // Apply reports a failed log as success
+}
+
+// failed is why nothing can be committed; the caller holds mu.
+func (s *Store) failed() error {
+	if s.cause != nil {
+		return s.cause
+	}
+	return s.failure.cause()
+}
+
+// syncLoop syncs what was committed, one sync at a time, until the store is
+// closed or fails. It alone sends on persisted.
+func (s *Store) syncLoop() {
+	defer close(s.done)
+	defer close(s.persisted)
+	for stopping := false; !stopping; {
+		select {
+		case <-s.wake:
+		case <-s.failure.c:
+		case <-s.stop:
+			stopping = true
+		}
+		if err := s.sync(); err != nil {
+			s.log.Error("nothing more is stored", "store", s.dir, "error", err)
+			s.end(err)
+			return
+		}
+	}
+	s.end(checkpoint.ErrClosed)
+}
+
+// sync makes everything committed so far durable. The record of the log that it
+// syncs is an empty one: an empty batch would sync nothing.
+func (s *Store) sync() error {
+	s.mu.Lock()
+	target, durable := s.last, s.durable
+	s.mu.Unlock()
+	if err := s.failure.cause(); err != nil || target == durable {
+		return err
+	}
+	if err := s.db.LogData(nil, pebble.Sync); err != nil {
+		return err
+	}
+	if err := s.failure.cause(); err != nil {
+		return err // LogData reports a failed sync as success
+	}
+	s.mu.Lock()
+	s.durable = target
+	s.broadcast()
+	s.mu.Unlock()
+	select { // the one sender: after the drain there is room
+	case <-s.persisted:
+	default:
+	}
+	s.persisted <- target
+	return nil
+}
+
+// broadcast wakes those who wait at Barrier; the caller holds mu.
+func (s *Store) broadcast() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Store) end(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cause = cause
+	s.broadcast()
+}
+
+// Persisted implements checkpoint.Store.
+func (s *Store) Persisted() <-chan checkpoint.Seq { return s.persisted }
+
+// Barrier implements checkpoint.Store.
+func (s *Store) Barrier(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	target := s.last
+	for s.durable < target && s.cause == nil {
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+			s.mu.Lock()
+		case <-ctx.Done():
+			s.mu.Lock()
+			return context.Cause(ctx)
+		}
+	}
+	if s.durable < target || s.cause != nil {
+		return fmt.Errorf("store %s: barrier: %w", s.dir, s.cause)
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+// Package pebblestore is the durable checkpoint.Store: one Pebble database in
+// one directory, written by one process at a time.
+//
+// It keeps records in commit order, syncs them behind the run and reads them
+// back verified. It does not decide what is kept for how long, nor what is
+// reused. Nothing of Pebble leaves the package.
+//
+// # Design
+//
+// Why write-behind? A sync takes as long as thousands of short steps. Commit
+// writes to the log without one and returns; a single goroutine syncs what has
+// gathered meanwhile. A crash loses a suffix of the order and never the middle,
+// so what is left is a state the run was in. What must not be lost waits at
+// Barrier.
+//
+// Why does a failed write freeze the disk? Pebble panics or ends the process
+// when its log or manifest cannot be written, and spins when a flush fails. The
+// first failed write instead stops all writing (see frozenFS): Pebble goes on
+// over files that nobody will read, Close ends everything, and what is on disk
+// is what a crash at that moment would have left. Nothing is retried, for after
+// a failed fsync the kernel may have dropped the pages.
+//
+// Why a HEAD file? Pebble opens without a word when its newest log is gone. HEAD
+// names a sync that returned; a store that is behind it has lost records that
+// were reported as persisted (Store.Behind). It lies outside of Pebble, so that
+// a directory without its database is not mistaken for a new one.
+//
+// Why is one writer enough? Runs of one state directory wait for each other, and
+// a lock that dies with its process needs no lease and no unlock command.
+package pebblestore

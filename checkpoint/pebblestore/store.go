@@ -1,0 +1,262 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/retrace-dev/engine/checkpoint"
+)
+
+// Options of a store. The zero value is ready to use.
+type Options struct {
+	// Logger receives what the database has to say. Defaults to none.
+	Logger hclog.Logger
+	// FS is the file system that holds the directory. Defaults to the
+	// operating system's.
+	FS vfs.FS
+	// MemTableBytes is how much the database gathers in memory before it
+	// writes a table. Defaults to 8 MiB.
+	MemTableBytes int
+	// CacheBytes is the size of the cache of table blocks. Defaults to 8 MiB.
+	CacheBytes int
+}
+
+func (o *Options) setDefaults() {
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = 8 << 20
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 8 << 20
+	}
+}
+
+func (o *Options) validate() error {
+	var faults []error
+	if o.MemTableBytes < 64<<10 {
+		faults = append(faults, fmt.Errorf("MemTableBytes is %d, the least is %d", o.MemTableBytes, 64<<10))
+	}
+	if o.CacheBytes < 0 {
+		faults = append(faults, fmt.Errorf("CacheBytes is %d, the least is 0", o.CacheBytes))
+	}
+	return errors.Join(faults...)
+}
+
+// ErrReadOnly is what Commit returns on a store of OpenReadOnly.
+var ErrReadOnly = errors.New("the store is open for reading only")
+
+// Store is a checkpoint.Store on disk.
+type Store struct {
+	dir      string
+	log      hclog.Logger
+	fs       vfs.FS
+	lock     *pebble.Lock
+	readOnly bool
+	failure  *failure
+
+	// life is held for reading by everything that uses db, and for writing by
+	// Close, since Pebble panics when it is used after its Close.
+	life   sync.RWMutex
+	db     *pebble.DB
+	closed bool
+
+	mu      sync.Mutex // commits, one after the other; guards what follows
+	last    checkpoint.Seq
+	durable checkpoint.Seq
+	cause   error         // why nothing can be committed any more
+	changed chan struct{} // closed and replaced when durable or cause changes
+	buf     []byte        // for keys and heads
+
+	persisted chan checkpoint.Seq
+	wake      chan struct{} // something was committed
+	stop      chan struct{} // sync once more and end
+	done      chan struct{} // syncing has ended
+}
+
+var _ checkpoint.Store = (*Store)(nil)
+
+const dbDir = "pebble"
+
+// Open opens the store in dir for writing and makes it if there is none. One
+// process at a time can have it open: the error is then a *LockedError. A store
+// that is damaged gives an error of checkpoint.ErrCorrupt that names the file.
+func Open(dir string, o Options) (*Store, error) { return open(dir, o, false) }
+
+// OpenReadOnly opens an existing store to be read; it changes no record. The
+// lock is the same as Open's, for the database has no readers beside a writer:
+// while a run is live ask it, or read its event file. Without a store the error
+// is fs.ErrNotExist.
+func OpenReadOnly(dir string, o Options) (*Store, error) { return open(dir, o, true) }
+
+func open(dir string, o Options, readOnly bool) (_ *Store, err error) {
+	o.setDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("store %s: options: %w", dir, err)
+	}
+	s := &Store{
+		dir: dir, log: o.Logger, fs: o.FS, readOnly: readOnly, failure: newFailure(),
+		changed:   make(chan struct{}),
+		persisted: make(chan checkpoint.Seq, 1),
+		wake:      make(chan struct{}, 1),
+		stop:      make(chan struct{}),
+		done:      make(chan struct{}),
+	}
+	db := s.fs.PathJoin(dir, dbDir)
+	if readOnly {
+		_, err = s.fs.Stat(db)
+	} else {
+		err = makeDir(s.fs, db)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", dir, err)
+	}
+	if s.lock, err = lock(s.fs, dir, db); err != nil {
+		var locked *LockedError
+		if errors.As(err, &locked) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("store %s: %w", dir, err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("store %s: %w", dir, errors.Join(err, s.lock.Close()))
+		}
+	}()
+	if err := writeOwner(s.fs, dir); err != nil {
+		s.log.Warn("whoever waits for the store will not see by whom it is used", "error", err)
+	}
+	if err := s.openDB(db, o); err != nil {
+		return nil, err
+	}
+	go s.syncLoop()
+	return s, nil
+}
+
+// openDB opens the database and reads where its order ends.
+func (s *Store) openDB(dir string, o Options) (err error) {
+	l := logger{s.log, s.failure}
+	s.db, err = pebble.Open(dir, &pebble.Options{
+		FS:                          newFrozenFS(s.fs, s.failure),
+		Lock:                        s.lock,
+		ReadOnly:                    s.readOnly,
+		FormatMajorVersion:          pebble.FormatNewest,
+		Logger:                      l,
+		EventListener:               l.listener(),
+		MemTableSize:                uint64(o.MemTableBytes),
+		MemTableStopWritesThreshold: 4,
+		CacheSize:                   int64(o.CacheBytes),
+		MaxOpenFiles:                256,
+	})
+	if cause := s.failure.cause(); cause != nil {
+		err = cause // what Pebble says then follows from it
+	}
+	if err == nil {
+		err = s.begin()
+	}
+	if err == nil {
+		return nil
+	}
+	if s.db != nil {
+		_ = s.db.Close() // the first error counts
+	}
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w; restore the directory, or move it away to start without checkpoints", checkpoint.ErrCorrupt, err)
+	}
+	return err
+}
+
+// begin reads the layout's version and the last Seq, or writes them into a
+// database that holds nothing yet.
+func (s *Store) begin() error {
+	v, err := s.get(keyVersion)
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound):
+		if s.readOnly {
+			return nil // it died before its first record
+		}
+		b := s.db.NewBatch()
+		defer b.Close()
+		_ = b.Set(keyVersion, []byte{layoutVersion}, nil)
+		_ = b.Set(keyLast, appendSeq(nil, 0), nil)
+		if err := s.db.Apply(b, pebble.Sync); err != nil {
+			return err
+		}
+		return s.failure.cause()
+	case err != nil:
+		return err
+	case len(v) != 1 || v[0] == 0:
+		return fmt.Errorf("%w: its version cannot be read", checkpoint.ErrCorrupt)
+	case v[0] > layoutVersion:
+		return fmt.Errorf("layout version %d, this engine knows 1 to %d; use the engine that wrote it", v[0], layoutVersion)
+	}
+	last, err := s.get(keyLast)
+	if err != nil || len(last) != 8 {
+		return fmt.Errorf("%w: its last record cannot be read: %w", checkpoint.ErrCorrupt, err)
+	}
+	s.last = checkpoint.Seq(binary.BigEndian.Uint64(last))
+	s.durable = s.last // Pebble has synced what it replayed
+	return nil
+}
+
+// makeDir makes dir and syncs the parent of every directory it had to make.
+func makeDir(fsys vfs.FS, dir string) error {
+	var made []string
+	for d := dir; ; d = fsys.PathDir(d) {
+		if _, err := fsys.Stat(d); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		parent := fsys.PathDir(d)
+		if parent == d {
+			break
+		}
+		made = append(made, parent)
+	}
+	if err := fsys.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, parent := range made {
+		f, err := fsys.OpenDir(parent)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return fmt.Errorf("sync %s: %w", parent, err)
+		}
+	}
+	return nil
+}
+
+// Close implements checkpoint.Store. Its error is that of the last sync.
+func (s *Store) Close() error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.stop)
+	<-s.done
+	err := s.db.Close()
+	if cause := s.failure.cause(); cause != nil {
+		err = cause
+	}
+	_ = s.fs.Remove(s.fs.PathJoin(s.dir, ownerFile)) // a note that stays means nothing
+	if err := errors.Join(err, s.lock.Close()); err != nil {
+		return fmt.Errorf("store %s: close: %w", s.dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package pebblestore
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/checkpoint/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func mustOpen(t *testing.T, dir string, o Options) *Store {
+	t.Helper()
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // tests that look at its error call it themselves
+	return s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) checkpoint.Store { return mustOpen(t, t.TempDir(), Options{}) })
+}
