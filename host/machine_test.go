@@ -1,0 +1,303 @@
+package host
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/recovery"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+func mustGraph(tb testing.TB, nodes []recovery.Node) *recovery.Graph {
+	tb.Helper()
+	g, err := recovery.NewGraph(nodes)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+func firstPlan(g *recovery.Graph) *recovery.Plan {
+	ix := checkpoint.NewIndex()
+	return recovery.NewPlan(g, make([]recovery.Definition, g.Len()), recovery.Bind(g, ix), ix,
+		recovery.Options{Run: "r_1", Chain: "r_1", Targets: recovery.Targets(g, nil)})
+}
+
+// puppet drives a machine: it carries commands out in a random order and
+// checks what must hold at every moment.
+type puppet struct {
+	t        *testing.T
+	r        *rand.Rand
+	m        *machine
+	pending  []signal // what will happen, in any order
+	puts     []int32  // results not yet durable, in commit order
+	seq      checkpoint.Seq
+	synced   checkpoint.Seq
+	busy     map[int32]bool
+	running  map[int32]bool
+	attempts map[int32]int
+	notes    []string
+	finish   *command
+	fails    func(step int32, attempt int32) *sdk.Error
+	when     func(step int32) bool
+}
+
+func (p *puppet) do(s signal) {
+	if s.kind == sigEnded && s.end == endCondition {
+		delete(p.busy, s.step) // evaluated: the slot is free again
+	}
+	for _, c := range slices.Clone(p.m.Apply(s)) {
+		switch c.kind {
+		case cmdWork:
+			if len(p.busy) >= p.m.concurrency {
+				p.t.Fatalf("more than %d slots are taken", p.m.concurrency)
+			}
+			p.busy[c.step] = true
+			next := signal{kind: sigEnded, step: c.step}
+			switch {
+			case p.m.steps[c.step].HasWhen && !p.when(c.step):
+				next.end = endSkipped
+			case c.only:
+				next.end = endCondition
+			case c.hold:
+				next.kind = sigPrepared
+			default:
+				next = p.attempt(c)
+			}
+			p.pending = append(p.pending, next)
+		case cmdIntent:
+			p.seq++
+			p.pending = append(p.pending, signal{kind: sigIntent, step: c.step, seq: p.seq})
+		case cmdRun:
+			for _, u := range p.m.g.Upstream(c.step) {
+				if p.m.effects[u] > p.synced {
+					p.t.Fatalf("step %d starts before the effect of %d is durable", c.step, u)
+				}
+			}
+			if p.m.steps[c.step].Effects.Changes() && p.synced == 0 {
+				p.t.Fatalf("step %d starts before its intent is durable", c.step)
+			}
+			p.pending = append(p.pending, p.attempt(c))
+		case cmdPut:
+			p.seq++
+			p.puts = append(p.puts, c.step)
+			p.pending = append(p.pending, signal{kind: sigPut, step: c.step, seq: p.seq})
+		case cmdTimer:
+			p.pending = append(p.pending, signal{kind: sigTimer, step: c.step})
+		case cmdNote:
+			p.notes = append(p.notes, fmt.Sprintf("%d %v", c.step, c.state))
+			delete(p.busy, c.step)
+		case cmdFinish:
+			if p.finish != nil {
+				p.t.Fatal("finished twice")
+			}
+			p.finish = &c
+		}
+	}
+}
+
+func (p *puppet) attempt(c command) signal {
+	p.attempts[c.step]++
+	if err := p.fails(c.step, c.attempt); err != nil {
+		return signal{kind: sigEnded, step: c.step, end: endFailed, err: err}
+	}
+	return signal{kind: sigEnded, step: c.step, end: endResult}
+}
+
+func (p *puppet) run(stopAt int) {
+	p.do(signal{kind: sigStart})
+	for n := 0; p.finish == nil; n++ {
+		if n == stopAt {
+			p.do(signal{kind: sigStop, err: &sdk.Error{Class: sdk.ClassCancelled}})
+			continue
+		}
+		if len(p.pending) == 0 || p.r.IntN(4) == 0 {
+			if p.synced == p.seq && len(p.pending) == 0 {
+				p.t.Fatalf("stuck: %d steps are open, nothing is under way", p.m.open)
+			}
+			p.synced = p.seq
+			p.do(signal{kind: sigPersisted, seq: p.seq})
+			continue
+		}
+		// Commits are answered in their order; everything else in any order.
+		k := p.r.IntN(len(p.pending))
+		if p.pending[k].kind == sigPut || p.pending[k].kind == sigIntent {
+			k = slices.IndexFunc(p.pending, func(s signal) bool { return s.kind == sigPut || s.kind == sigIntent })
+		}
+		s := p.pending[k]
+		p.pending = slices.Delete(p.pending, k, k+1)
+		p.do(s)
+	}
+}
+
+func randomNodes(r *rand.Rand) ([]recovery.Node, []stepPolicy) {
+	n := 1 + r.IntN(12)
+	nodes, steps := make([]recovery.Node, n), make([]stepPolicy, n)
+	for i := range nodes {
+		nodes[i].Address = fmt.Sprintf("step.s%d", i)
+		for u := range i {
+			if r.IntN(3) == 0 {
+				nodes[i].Refs = append(nodes[i].Refs, recovery.Ref{Step: int32(u), Kind: recovery.RefKind(r.IntN(3))})
+			}
+		}
+		if len(nodes[i].Refs) > 0 && r.IntN(3) == 0 {
+			nodes[i].When = 1 + r.IntN(len(nodes[i].Refs))
+			steps[i].HasWhen = true
+		}
+		if r.IntN(4) == 0 {
+			steps[i].Effects = sdk.EffectsWrite
+		}
+		steps[i].Retry = []RetryPolicy{{On: []sdk.Class{sdk.ClassUnavailable}, MaxAttempts: 1 + r.IntN(3), Delay: time.Second}}
+	}
+	return nodes, steps
+}
+
+// TestMachine: whatever the order of events and the number of slots, the steps
+// end in the same states; cancelled runs end, too, and nothing is left open.
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(3, seed))
+		nodes, steps := randomNodes(r)
+		g := mustGraph(t, nodes)
+		failing := make([]int, len(nodes)) // attempts that fail; 9 = all, with a class that is not retried
+		for i := range failing {
+			failing[i] = []int{0, 0, 0, 1, 2, 9}[r.IntN(6)]
+		}
+		drive := func(concurrency int, order uint64, stopAt int, failFast bool) *puppet {
+			p := &puppet{t: t, r: rand.New(rand.NewPCG(order, seed)), busy: map[int32]bool{}, attempts: map[int32]int{},
+				m: newMachine(g, firstPlan(g), steps, concurrency, failFast, "seed"),
+				fails: func(step, attempt int32) *sdk.Error {
+					switch f := failing[step]; {
+					case f == 9:
+						return &sdk.Error{Class: sdk.ClassInternal}
+					case int(attempt) <= f:
+						return &sdk.Error{Class: sdk.ClassUnavailable}
+					}
+					return nil
+				},
+				when: func(step int32) bool { return (seed+uint64(step))%3 != 0 },
+			}
+			p.run(stopAt)
+			for i := range int32(g.Len()) {
+				if !p.m.state[i].Ended() {
+					t.Fatalf("seed %d: step %d is %v at the end", seed, i, p.m.state[i])
+				}
+				if want := steps[i].Retry[0].MaxAttempts; p.attempts[i] > want {
+					t.Fatalf("seed %d: step %d had %d attempts of %d", seed, i, p.attempts[i], want)
+				}
+			}
+			return p
+		}
+		one, many := drive(1, 1, -1, false), drive(5, 2, -1, false)
+		if !slices.Equal(one.m.state, many.m.state) || one.finish.status != many.finish.status {
+			t.Fatalf("seed %d: one slot ends as %v, five as %v", seed, one.m.state, many.m.state)
+		}
+		if slices.Contains(one.m.state, sdk.Failed) != (one.finish.status == checkpoint.RunFailed) {
+			t.Fatalf("seed %d: %v gives %s", seed, one.m.state, one.finish.status)
+		}
+		stopped := drive(3, 3, r.IntN(20), false)
+		if !slices.Contains(stopped.m.state, sdk.Cancelled) && stopped.m.stop != nil && !slices.Equal(stopped.m.state, one.m.state) {
+			t.Fatalf("seed %d: cancelled too late to matter, but %v is not %v", seed, stopped.m.state, one.m.state)
+		}
+		fast := drive(2, 4, -1, true)
+		for i, s := range fast.m.state { // each uses its own retries before any fail-fast decision
+			if s == sdk.Failed && one.m.state[i] != sdk.Failed && one.m.state[i] != sdk.Skipped {
+				t.Fatalf("seed %d: step %d failed only with fail_fast", seed, i)
+			}
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	ps := []RetryPolicy{
+		{On: []sdk.Class{sdk.ClassTimeout}, MaxAttempts: 3, Delay: time.Second, Exponential: true, MaxDelay: 3 * time.Second},
+		{On: []sdk.Class{sdk.ClassRateLimited, sdk.ClassTimeout}, MaxAttempts: 2, Delay: time.Second, Jitter: 0.5, MaxDuration: time.Minute},
+	}
+	type step struct {
+		class   sdk.Class
+		after   int64
+		elapsed time.Duration
+		min     time.Duration
+		max     time.Duration
+		again   bool
+	}
+	for name, steps := range map[string][]step{
+		"exponential, then exhausted": {{class: sdk.ClassTimeout, min: time.Second, max: time.Second, again: true}, {class: sdk.ClassTimeout, min: 2 * time.Second, max: 2 * time.Second, again: true}, {class: sdk.ClassTimeout}},
+		"each block counts alone":     {{class: sdk.ClassTimeout, min: time.Second, max: time.Second, again: true}, {class: sdk.ClassRateLimited, min: time.Second / 2, max: 3 * time.Second / 2, again: true}, {class: sdk.ClassRateLimited}},
+		"retry-after is a floor":      {{class: sdk.ClassRateLimited, after: 9000, min: 9 * time.Second, max: 9 * time.Second, again: true}},
+		"max_duration":                {{class: sdk.ClassRateLimited, elapsed: time.Minute}},
+		"class without a block":       {{class: sdk.ClassQuota}},
+	} {
+		tries := make([]int, len(ps))
+		for i, s := range steps {
+			d, again := backoff(ps, tries, &sdk.Error{Class: s.class, RetryAfterMS: s.after}, s.elapsed, checkpoint.Fingerprint(sdk.Sum([]byte(name))))
+			if again != s.again || d < s.min || d > s.max {
+				t.Errorf("%s, failure %d: %v, %v", name, i+1, d, again)
+			}
+		}
+	}
+	once := []RetryPolicy{{On: []sdk.Class{sdk.ClassTimeout}, MaxAttempts: 1}}
+	if _, again := backoff(once, make([]int, 1), &sdk.Error{Class: sdk.ClassTimeout}, 0, checkpoint.Fingerprint{}); again {
+		t.Error("max_attempts = 1 is exactly one call")
+	}
+}
+
+// BenchmarkMachine is the scheduler's own cost per step that does nothing.
+func BenchmarkMachine(b *testing.B) {
+	const n = 20_000
+	shapes := map[string]func(i int) []recovery.Ref{
+		"chain": func(i int) []recovery.Ref {
+			if i == 0 {
+				return nil
+			}
+			return []recovery.Ref{{Step: int32(i - 1)}}
+		},
+		"fan": func(i int) []recovery.Ref {
+			if i == 0 {
+				return nil
+			}
+			return []recovery.Ref{{Step: 0}}
+		},
+	}
+	for _, name := range []string{"chain", "fan"} {
+		b.Run(name, func(b *testing.B) {
+			nodes := make([]recovery.Node, n)
+			for i := range nodes {
+				nodes[i] = recovery.Node{Address: fmt.Sprint("step.s", i), Refs: shapes[name](i)}
+			}
+			g := mustGraph(b, nodes)
+			plan, steps := firstPlan(g), make([]stepPolicy, n)
+			var signals []signal
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				m := newMachine(g, plan, steps, 10, false, "")
+				signals = append(signals[:0], signal{kind: sigStart})
+				seq := checkpoint.Seq(0)
+				for len(signals) > 0 {
+					s := signals[len(signals)-1]
+					signals = signals[:len(signals)-1]
+					for _, c := range m.Apply(s) {
+						switch c.kind {
+						case cmdWork:
+							signals = append(signals, signal{kind: sigEnded, step: c.step})
+						case cmdPut:
+							seq++
+							signals = append(signals, signal{kind: sigPut, step: c.step, seq: seq})
+						}
+					}
+				}
+				if !m.ended {
+					b.Fatal("the run did not end")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/step")
+		})
+	}
+}
