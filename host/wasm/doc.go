@@ -1,0 +1,60 @@
+// Package wasm carries steps that are Wasm modules: it reads and checks a
+// module, compiles it once, and gives every attempt a fresh instance that can
+// neither outlive its deadline nor exceed its limits.
+//
+// It knows no grants, secrets or flows: what an attempt may do in the world is
+// behind the sdk.Host it is given. wazero does not leave this package.
+//
+// The way of a module: parse (the pre-scan: every section and instruction,
+// bounded by the module's length) → validate (wazero's interpreter compiles it
+// as written) → meter (rewrite) → compile → program. The way of an attempt:
+// step.Run → program.run → the guest → judge.
+//
+// # Design
+//
+// Why a pre-scan before wazero sees the module? wazero allocates for counts it
+// has read and compiles before it limits: a module of 16 bytes makes it ask for
+// tens of gigabytes, and running out of memory cannot be caught. The scan
+// refuses such a module in microseconds, and explains what it refuses (a
+// component, threads, emscripten's imports) where wazero could only say that a
+// byte is unexpected.
+//
+// Why metering instead of wazero's WithCloseOnContextDone? Its check makes a
+// tight loop an order of magnitude slower, and it stops neither recursion nor a
+// bulk operation; a guest that computes also holds up Go's garbage collector.
+// Metered code charges a global at function entries and loop headers and calls
+// back every million units, about a millisecond. The attempt's context is
+// looked at there and at every host call; nothing else can stop a guest, so
+// guests run under a context that never ends.
+//
+// Why is every instruction decoded and an unknown one refused? What the
+// rewriter does not understand it cannot charge for. For the same reason an
+// index that is not declared is refused here and not left to the validator:
+// after rewriting it could name the meter's own global.
+//
+// Why is the module validated as written and again as rewritten? Some invalid
+// modules become valid by rewriting; which modules run must not depend on it.
+//
+// Why is a call depth counted? The compiler's own stack limit is met only after
+// growing the stack to some 160 MiB outside of every memory limit.
+//
+// Why is call depth a plugin_crash and a memory limit resource_exhausted? A
+// stack overflow is a bug of the step in every other carrier too. A guest that
+// is refused memory may cope; only if it dies of it is the limit the cause.
+//
+// Why do steps without effects get their own clock and randomness? Their output
+// is reused by content, so an attempt has to give what the one before would
+// have given. Both follow from the idempotency key. Such a step's sleep moves
+// its clock and does not wait.
+//
+// Why may sockets of preview 1 be imported and not be opened? Go's net package
+// links sock_accept into programs that never call it. Nothing here can make a
+// socket, and the four functions answer ENOTSUP; functions of other runtimes
+// that open sockets are refused by name.
+//
+// Why is usage of a failed response passed on as an operation? A failed attempt
+// returns an error and no response, and its tokens were spent all the same.
+//
+// What is not here yet: manifests with "io":"raw" are refused; compiling
+// happens in this process, bounded by the pre-scan's limits.
+package wasm

@@ -1,0 +1,217 @@
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Options of New. The zero value keeps nothing on disk and logs nothing.
+type Options struct {
+	// CacheDir keeps compiled modules between processes. It is made with mode
+	// 0700 and must not be writable for others: what lies there runs as native
+	// code. "" compiles at every first Load.
+	CacheDir string
+	Logger   hclog.Logger // Defaults to none
+}
+
+// Loader loads Wasm modules. It is safe for concurrent use; there is nothing to
+// close but the plugins it has loaded.
+type Loader struct {
+	cache  *cache // nil without CacheDir
+	logger hclog.Logger
+
+	mu       sync.Mutex
+	programs map[sdk.Digest]*shared // by digest of the module's bytes
+}
+
+var _ loader.Loader = (*Loader)(nil)
+
+// shared is a compiled module in use by some plugins. ready is closed when
+// program or err is set.
+type shared struct {
+	refs    int
+	ready   chan struct{}
+	program *program
+	err     error
+}
+
+// New makes a Loader. The error says what is wrong with CacheDir.
+func New(o Options) (*Loader, error) {
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+	l := &Loader{logger: o.Logger.Named("wasm"), programs: map[sdk.Digest]*shared{}}
+	if o.CacheDir != "" {
+		c, err := openCache(o.CacheDir)
+		if err != nil {
+			return nil, fmt.Errorf("wasm cache: %w", err)
+		}
+		l.cache = c
+	}
+	return l, nil
+}
+
+// Open reads the module at path and checks everything that can be told without
+// compiling it. A manifest NAME.step.json beside NAME.wasm counts before the one
+// in the module.
+func (l *Loader) Open(path string) (*loader.Artifact, error) {
+	b, err := readModule(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseModule(b)
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", path, err)
+	}
+	a := &loader.Artifact{Kind: loader.Wasm, Path: path, Bytes: b, Digest: sdk.Sum(b)}
+	manifest := m.manifest
+	sidecar, err := readSidecar(path)
+	if err != nil {
+		return nil, err
+	}
+	if sidecar != nil {
+		manifest, a.Digest = sidecar, pairDigest(b, sidecar)
+	}
+	if manifest == nil {
+		return a, nil
+	}
+	if a.Manifest, err = sdk.ParseManifest(manifest); err != nil {
+		return nil, fmt.Errorf("module %s: %w", path, err)
+	}
+	if a.Manifest.IO == "raw" {
+		return nil, fmt.Errorf(`module %s: manifest: io "raw" is not supported by this engine; use "json"`, path)
+	}
+	return a, nil
+}
+
+func readModule(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("module: %w", err)
+	}
+	defer f.Close()
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(f, head); err != nil || !bytes.Equal(head, magic) {
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("module: %w", err)
+		}
+		return nil, loader.ErrForeign
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, maxModule+1))
+	if err != nil {
+		return nil, fmt.Errorf("module: %w", err)
+	}
+	b := append(head, rest...)
+	if len(b) > maxModule {
+		return nil, fmt.Errorf("module %s is larger than %d MiB; build with -Os and strip it", path, maxModule>>20)
+	}
+	return b, nil
+}
+
+// parseModule is the pre-scan, and what makes a module a step.
+func parseModule(b []byte) (*module, error) {
+	m, err := parse(b)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.checkStep()
+}
+
+func readSidecar(path string) ([]byte, error) {
+	side := strings.TrimSuffix(path, filepath.Ext(path)) + ".step.json"
+	f, err := os.Open(side)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, sdk.MaxManifest+1))
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	if len(b) > sdk.MaxManifest {
+		return nil, fmt.Errorf("manifest %s is larger than %d KiB", side, sdk.MaxManifest>>10)
+	}
+	return b, nil
+}
+
+// pairDigest covers the module and its sidecar, each with its length before it.
+func pairDigest(module, sidecar []byte) sdk.Digest {
+	return sdk.Sum(fmt.Appendf(nil, "%d:%s%d:%s", len(module), module, len(sidecar), sidecar))
+}
+
+// Load compiles the module, or finds it compiled. Artifacts with equal bytes
+// share one compiled module.
+func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, error) {
+	if a.Kind != loader.Wasm {
+		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("artifact %s is %s, not wasm", a.Path, a.Kind)}
+	}
+	digest := sdk.Sum(a.Bytes)
+	l.mu.Lock()
+	s := l.programs[digest]
+	if s == nil {
+		s = &shared{ready: make(chan struct{})}
+		l.programs[digest] = s
+		s.refs++
+		l.mu.Unlock()
+		s.program, s.err = l.build(ctx, digest, a.Bytes)
+		if s.err != nil { // the next Load tries again
+			l.mu.Lock()
+			delete(l.programs, digest)
+			l.mu.Unlock()
+		}
+		close(s.ready)
+	} else {
+		s.refs++
+		l.mu.Unlock()
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			l.release(digest, s)
+			return nil, sdk.Ended(ctx)
+		}
+	}
+	if s.err != nil {
+		return nil, loadError(a.Path, s.err)
+	}
+	return &plugin{program: s.program, manifest: a.Manifest, path: a.Path, release: func() { l.release(digest, s) }}, nil
+}
+
+func loadError(path string, err error) *sdk.Error {
+	var e *sdk.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &sdk.Error{Class: sdk.ClassSandbox, Code: "module_refused", Message: fmt.Sprintf("module %s: %v", path, err)}
+}
+
+// release gives up one use of a compiled module and frees it after the last.
+func (l *Loader) release(digest sdk.Digest, s *shared) {
+	l.mu.Lock()
+	s.refs--
+	last := s.refs == 0
+	if last && l.programs[digest] == s {
+		delete(l.programs, digest)
+	}
+	l.mu.Unlock()
+	if last {
+		<-s.ready
+		if s.program != nil {
+			s.program.close()
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package wasm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+func TestCommandAndReactor(t *testing.T) {
+	t.Parallel()
+	l := newLoader(t, Options{})
+	for _, c := range []struct{ path, step string }{{"testdata/guests/command.wasm", "run"}, {"testdata/guests/reactor.wasm", "upper"}} {
+		a, p := load(t, l, c.path)
+		if (a.Manifest != nil) != (c.step == "upper") || a.Kind != loader.Wasm || a.Digest != sdk.Sum(a.Bytes) {
+			t.Errorf("%s: artifact %+v", c.path, a)
+		}
+		s := stepOf(t, p, c.step, loader.Limits{})
+		for range 2 { // nothing is left of the attempt before
+			r, err := s.Run(t.Context(), request(`{"text":"hello עולם 🏴 world"}`), okHost)
+			if err != nil || string(r.Output) != `{"upper":"HELLO עולם 🏴 WORLD","words":4}` {
+				t.Fatalf("%s: %+v, %v", c.path, r, err)
+			}
+		}
+		_, err := s.Run(t.Context(), request(`{"txt":1}`), okHost)
+		if e := sdk.AsError(err); e == nil || e.Class != sdk.ClassInvalidInput || e.Path != "/text" {
+			t.Errorf("%s: %v", c.path, err)
+		}
+		if _, err := p.Step("other", loader.Limits{}); err == nil || !strings.Contains(err.Error(), c.step) {
+			t.Errorf("%s: an unknown step type gives %v", c.path, err)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package wasm
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hostFunc is a Host for tests.
+type hostFunc func(ctx context.Context, msg []byte) ([]byte, error)
+
+func (f hostFunc) Call(ctx context.Context, msg []byte) ([]byte, error) { return f(ctx, msg) }
+
+var okHost = hostFunc(func(context.Context, []byte) ([]byte, error) { return []byte(`{"ok":{}}`), nil })
+
+func newLoader(t testing.TB, o Options) *Loader {
+	t.Helper()
+	l, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func load(t testing.TB, l *Loader, path string) (*loader.Artifact, loader.Plugin) {
+	t.Helper()
+	a, err := l.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.Load(context.Background(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a, p
+}
+
+func loadBytes(t testing.TB, b []byte) loader.Plugin {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "m.wasm")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, p := load(t, newLoader(t, Options{}), path)
+	return p
+}
+
+func request(input string) *sdk.Request {
+	return &sdk.Request{V: sdk.Version, StepType: "run", Workflow: "w", Run: "r_test", Step: "step.s", Attempt: 1,
+		IdempotencyKey: "key", Engine: "test", Input: json.RawMessage(input), Config: json.RawMessage(`{}`)}
+}
+
+func stepOf(t testing.TB, p loader.Plugin, stepType string, limits loader.Limits) sdk.Step {
+	t.Helper()
+	s, err := p.Step(stepType, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
