@@ -186,19 +186,8 @@ type RunRecord struct {
 	Live      time.Duration              `json:"live"` // summed over continuations
 	Continued int                        `json:"continued,omitempty"`
 	Engine    string                     `json:"engine"`
-	Used      []Used                     `json:"used,omitempty"` // the records a succeeded run ended with, in step order
+	Used      sdk.Digest                 `json:"used,omitzero"` // over the records a succeeded run ended with
 	Counts    map[string]int             `json:"counts,omitempty"`
-}
-
-// Used is the record a run chose or made for one step instance.
-type Used struct {
-	Step     string      `json:"step"`
-	Instance string      `json:"instance,omitempty"`
-	State    sdk.State   `json:"state"`
-	ID       ID          `json:"id,omitempty"`
-	Plan     Fingerprint `json:"plan"`
-	Seq      Seq         `json:"seq"`
-	Reused   bool        `json:"reused,omitempty"`
 }
 
 // FileDigest is one file of the flow.
