@@ -166,6 +166,7 @@ func (s *Store) sync() error {
 	s.durable = target
 	s.broadcast()
 	s.mu.Unlock()
+	s.head.put(target)
 	select { // the one sender: after the drain there is room
 	case <-s.persisted:
 	default:

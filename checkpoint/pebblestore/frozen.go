@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -86,7 +87,14 @@ func (f *frozenFS) change(op, name string, do func() error) error {
 	return nil
 }
 
+// Create syncs the directory before it makes one of Pebble's markers. A marker
+// names a manifest that was just made, and Pebble syncs the directory once for
+// both: a crash may keep the marker alone, and the database does not open.
 func (f *frozenFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasPrefix(f.FS.PathBase(name), "marker.") {
+		dir := f.FS.PathDir(name)
+		_ = f.change("sync", dir, func() error { return syncDir(f.FS, dir) })
+	}
 	return f.file("create", name, c, func() (vfs.File, error) { return f.FS.Create(name, c) })
 }
 

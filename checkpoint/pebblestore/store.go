@@ -65,6 +65,8 @@ type Store struct {
 	lock     *pebble.Lock
 	readOnly bool
 	failure  *failure
+	behind   checkpoint.Seq
+	head     *headWriter // nil if readOnly
 
 	// life is held for reading by everything that uses db, and for writing by
 	// Close, since Pebble panics when it is used after its Close.
@@ -144,13 +146,20 @@ func open(dir string, o Options, readOnly bool) (_ *Store, err error) {
 	return s, nil
 }
 
-// openDB opens the database and reads where its order ends.
+// openDB opens the database, reads where its order ends and compares that with
+// HEAD.
 func (s *Store) openDB(dir string, o Options) (err error) {
+	head, known, err := readHead(s.fs, s.fs.PathJoin(s.dir, headFile))
+	if err != nil {
+		return err
+	}
 	l := logger{s.log, s.failure}
+	disk := newFrozenFS(s.fs, s.failure)
 	s.db, err = pebble.Open(dir, &pebble.Options{
-		FS:                          newFrozenFS(s.fs, s.failure),
+		FS:                          disk,
 		Lock:                        s.lock,
 		ReadOnly:                    s.readOnly,
+		ErrorIfNotExists:            known,
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      l,
 		EventListener:               l.listener(),
@@ -159,23 +168,56 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 		CacheSize:                   int64(o.CacheBytes),
 		MaxOpenFiles:                256,
 	})
-	if cause := s.failure.cause(); cause != nil {
-		err = cause // what Pebble says then follows from it
-	}
 	if err == nil {
 		err = s.begin()
+	}
+	if err == nil && head > s.last {
+		s.behind, s.last, s.durable = head, head, head // no Seq is given twice
+		s.log.Error("the store has lost persisted records", "store", s.dir, "persisted", head)
+	}
+	if err == nil && !s.readOnly {
+		err = s.openHead(disk, head, known)
+	}
+	if cause := s.failure.cause(); cause != nil {
+		err = cause // the other errors follow from it
 	}
 	if err == nil {
 		return nil
 	}
+	if s.head != nil {
+		s.head.close()
+	}
 	if s.db != nil {
 		_ = s.db.Close() // the first error counts
 	}
-	if pebble.IsCorruptionError(err) {
+	if errors.Is(err, pebble.ErrDBDoesNotExist) && known || pebble.IsCorruptionError(err) {
 		return fmt.Errorf("%w: %w; restore the directory, or move it away to start without checkpoints", checkpoint.ErrCorrupt, err)
 	}
 	return err
 }
+
+// openHead begins to follow the syncs in HEAD, which goes through the same disk
+// as the database: when one cannot be written, neither is.
+func (s *Store) openHead(disk vfs.FS, head checkpoint.Seq, known bool) (err error) {
+	if !known {
+		head = s.last
+		if err := createHead(disk, s.dir, head); err != nil {
+			return err
+		}
+	}
+	if s.failure.cause() == nil {
+		s.head, err = startHead(disk, s.dir, head)
+	}
+	return err
+}
+
+// Behind is the last Seq that was reported as persisted before this Open and
+// that the store no longer had, 0 if it had everything. The records after those
+// it still has were lost by something else than a crash, such as a deleted file
+// or a disk that did not keep what it had confirmed, and so may be the intents
+// of steps with effects. Commit goes on after this Seq, and from the next
+// commit on later Opens report nothing.
+func (s *Store) Behind() checkpoint.Seq { return s.behind }
 
 // begin reads the layout's version and the last Seq, or writes them into a
 // database that holds nothing yet.
@@ -229,13 +271,20 @@ func makeDir(fsys vfs.FS, dir string) error {
 		return err
 	}
 	for _, parent := range made {
-		f, err := fsys.OpenDir(parent)
-		if err != nil {
+		if err := syncDir(fsys, parent); err != nil {
 			return err
 		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return fmt.Errorf("sync %s: %w", parent, err)
-		}
+	}
+	return nil
+}
+
+func syncDir(fsys vfs.FS, dir string) error {
+	f, err := fsys.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
 	}
 	return nil
 }
@@ -250,6 +299,9 @@ func (s *Store) Close() error {
 	s.closed = true
 	close(s.stop)
 	<-s.done
+	if s.head != nil {
+		s.head.close()
+	}
 	err := s.db.Close()
 	if cause := s.failure.cause(); cause != nil {
 		err = cause

@@ -9,7 +9,10 @@ import (
 	"github.com/retrace-dev/engine/checkpoint/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Pebble leaves this one behind when its Open fails.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter"))
+}
 
 func mustOpen(t *testing.T, dir string, o Options) *Store {
 	t.Helper()

@@ -1,0 +1,208 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// syncRate is how often per second the disk below dir makes a write of 200
+// bytes durable: the rate of an engine that syncs every step.
+func syncRate(b *testing.B, dir string) float64 {
+	b.Helper()
+	f, err := vfs.Default.Create(filepath.Join(dir, "rate"), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	buf := make([]byte, 200)
+	const n = 200
+	start := time.Now()
+	for range n {
+		if _, err := f.Write(buf); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.SyncData(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return n / time.Since(start).Seconds()
+}
+
+// benchStep makes the records of a chain: a context as a model call leaves it
+// and size bytes of data.
+func benchStep(b *testing.B, size int) func(i int) *checkpoint.Batch {
+	san, err := checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := san.Sanitize(json.RawMessage(`"`+strings.Repeat("x", size-2)+`"`), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := sdk.Sum([]byte("d"))
+	now := time.Now()
+	return func(i int) *checkpoint.Batch {
+		f := checkpoint.Fingerprint{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}
+		r := &checkpoint.Record{
+			Head: checkpoint.Head{
+				Step: fmt.Sprint("step.s", i), Run: "r_abcdefghijkl", Chain: "r_abcdefghijkl", Local: f, Plan: f, Content: f,
+				Lineage: []sdk.Digest{d}, Attempts: 1, Created: now, Took: time.Second,
+			},
+			Context: checkpoint.Context{
+				Plugin: "ai", Version: "1.2.0", Artifact: d, StepType: "chat", Engine: "1.0.0", Input: d,
+				Inputs:   []checkpoint.AttributeDigest{{Name: "prompt", Value: d.String()[7:39], Expression: d.String()[7:39]}},
+				Upstream: []checkpoint.UpstreamDigest{{Step: "step.up", Digest: d}},
+				Producer: checkpoint.Producer{Run: "r_abcdefghijkl", Step: "step.s", Attempt: 1, Started: now},
+			},
+		}
+		batch := checkpoint.NewBatch("default", "bench")
+		batch.PutCheckpoint(r, out)
+		return batch
+	}
+}
+
+func report(b *testing.B, took time.Duration, disk float64) {
+	rate := float64(b.N) / took.Seconds()
+	b.ReportMetric(rate, "commits/s")
+	b.ReportMetric(disk, "fdatasync/s")
+	b.ReportMetric(rate/disk, "x")
+}
+
+func benchOpen(b *testing.B) (*Store, float64) {
+	dir := b.TempDir()
+	rate := syncRate(b, dir)
+	s, err := Open(filepath.Join(dir, "store"), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return s, rate
+}
+
+// BenchmarkDurableChain: steps of which each begins when the one before is
+// visible, all durable at the end. The claim: ten times the rate of a sync per
+// step.
+func BenchmarkDurableChain(b *testing.B) {
+	s, disk := benchOpen(b)
+	step := benchStep(b, 200)
+	b.ReportAllocs()
+	b.ResetTimer()
+	start := time.Now()
+	for i := range b.N {
+		if _, err := s.Commit(context.Background(), step(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Barrier(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	report(b, time.Since(start), disk)
+}
+
+// BenchmarkFanOut: instances that end side by side.
+func BenchmarkFanOut(b *testing.B) {
+	s, disk := benchOpen(b)
+	step := benchStep(b, 200)
+	var n atomic.Int64
+	b.ReportAllocs()
+	b.ResetTimer()
+	start := time.Now()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if _, err := s.Commit(context.Background(), step(int(n.Add(1)))); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	if err := s.Barrier(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	report(b, time.Since(start), disk)
+}
+
+// BenchmarkEffects: a chain of steps with effects, a barrier before each. The
+// claim: half of the disk's rate at least.
+func BenchmarkEffects(b *testing.B) {
+	s, disk := benchOpen(b)
+	step := benchStep(b, 200)
+	b.ReportAllocs()
+	b.ResetTimer()
+	start := time.Now()
+	for i := range b.N {
+		if _, err := s.Commit(context.Background(), step(i)); err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Barrier(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	report(b, time.Since(start), disk)
+}
+
+// BenchmarkSnapshot: the heads of 10,000 steps, as a plan loads them.
+func BenchmarkSnapshot(b *testing.B) {
+	s, _ := benchOpen(b)
+	step := benchStep(b, 200)
+	for i := range 10_000 {
+		if _, err := s.Commit(context.Background(), step(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		x, err := s.Snapshot(context.Background(), "default", "bench")
+		if err != nil || x.Len() != 10_000 {
+			b.Fatal(x.Len(), err)
+		}
+	}
+}
+
+// BenchmarkMemory: 100,000 steps of 1 KiB. The claim: the process stays below
+// 96 MiB. Run it alone, with -benchtime 1x.
+func BenchmarkMemory(b *testing.B) {
+	s, _ := benchOpen(b)
+	step := benchStep(b, 1<<10)
+	b.ResetTimer()
+	for range b.N {
+		for i := range 100_000 {
+			if _, err := s.Commit(context.Background(), step(i)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := s.Barrier(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	if runtime.GOOS != "linux" {
+		return // the peak is read from /proc
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		var kib float64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kib); n == 1 {
+			b.ReportMetric(kib/1024, "MiB-peak")
+		}
+	}
+}
