@@ -1,10 +1,11 @@
 package checkpoint
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -94,8 +95,8 @@ func sanitizeContext(c json.RawMessage) (json.RawMessage, error) {
 	if err := sdk.CheckJSON(c); err != nil {
 		return nil, protocolError("context", err)
 	}
-	if strings.TrimLeft(string(c[:min(len(c), 64)]), " \t\r\n")[:1] != "{" {
-		return nil, protocolError("context", fmt.Errorf("it is not an object"))
+	if bytes.TrimLeft(c, " \t\r\n")[0] != '{' {
+		return nil, protocolError("context", errors.New("it is not an object"))
 	}
 	c = prune(c, contextPatterns)
 	if len(c) > sdk.MaxContext {
