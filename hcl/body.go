@@ -1,0 +1,183 @@
+package hcl
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	hclv2 "github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// blockType says what a block may hold. The zero value is a block without
+// anything in it.
+type blockType struct {
+	label string   // what its label names; "" for a block without one
+	args  []string // arguments
+	req   []string // those of args that must be there
+	free  bool     // any argument (locals)
+	once  bool     // at most one in the block around it
+	inner map[string]*blockType
+}
+
+// The blocks of the language. A feature adds its words here and its reader in
+// decode.go.
+var (
+	checkpointBlock = &blockType{once: true, args: []string{"mode", "reuse", "ttl", "salt"}}
+	topBlocks       = map[string]*blockType{
+		"workflow": {
+			label: "workflow", args: []string{"description", "version", "timeout", "concurrency", "fail_fast"},
+			inner: map[string]*blockType{"checkpoint": {once: true, args: []string{"mode"}}},
+		},
+		"variable": {
+			label: "variable", args: []string{"type", "default", "description", "nullable"},
+			inner: map[string]*blockType{"validation": {args: []string{"condition", "error_message"}, req: []string{"condition", "error_message"}}},
+		},
+		"locals": {free: true},
+		"plugin": {label: "plugin", args: []string{"source", "config"}, req: []string{"source"}},
+		"step": {
+			label: "step", args: []string{"uses", "input", "depends_on", "timeout", "output_type", "when", "effects"}, req: []string{"uses"},
+			inner: map[string]*blockType{
+				"retry":      {args: []string{"on", "max_attempts", "delay", "delay_function", "max_delay", "jitter", "max_duration"}},
+				"checkpoint": checkpointBlock,
+			},
+		},
+		"output": {label: "output", args: []string{"value", "description"}, req: []string{"value"}},
+	}
+)
+
+// block is a block whose contents have been checked against its type.
+type block struct {
+	*hclsyntax.Block
+	name  string // the label, normalised; "" without one
+	attrs map[string]*hclsyntax.Attribute
+}
+
+func (b *block) header() hclv2.Range { return b.DefRange() }
+
+// expr returns the value of an argument, nil when it is not there.
+func (b *block) expr(name string) hclsyntax.Expression {
+	if a := b.attrs[name]; a != nil {
+		return a.Expr
+	}
+	return nil
+}
+
+// inner lists the blocks of one kind.
+func (b *block) inner(ds *Diagnostics, kind string, t *blockType) []*block {
+	var out []*block
+	for _, in := range b.Body.Blocks {
+		if in.Type == kind {
+			out = append(out, checkBlock(ds, in, t.inner[kind]))
+		}
+	}
+	return out
+}
+
+// checkBlock reports what is in the block and should not be, and what is
+// missing.
+func checkBlock(ds *Diagnostics, b *hclsyntax.Block, t *blockType) *block {
+	out := &block{Block: b, attrs: map[string]*hclsyntax.Attribute{}}
+	where := "a " + b.Type + " block"
+	switch {
+	case t.label == "" && len(b.Labels) > 0:
+		ds.errorf("extraneous-label", b.LabelRanges[0], "Label is not allowed", "A %s block has no label. Write %[1]s { … }.", b.Type)
+	case t.label != "" && len(b.Labels) != 1:
+		ds.errorf("missing-label", b.DefRange(), "Block needs one label", "Write %s \"NAME\" { … }.", b.Type)
+	case t.label != "":
+		out.name = checkName(ds, b.Labels[0], t.label, b.LabelRanges[0])
+	}
+	for name, a := range b.Body.Attributes {
+		norm := normal(name)
+		out.attrs[norm] = a
+		if !t.free && !slices.Contains(t.args, norm) {
+			detail := "There is no argument %q in %s.%s"
+			hint := didYouMean(norm, t.args)
+			if t.inner[norm] != nil {
+				hint = " It is a block: write " + norm + " { … } without the equals sign."
+			}
+			ds.errorf("unsupported-argument", a.NameRange, "Unsupported argument", detail, norm, where, orPossible(hint, t.args))
+		}
+	}
+	for _, name := range t.req {
+		if out.attrs[name] == nil {
+			ds.errorf("missing-argument", b.DefRange(), "Missing argument", "%s needs the argument %q.", capital(where), name)
+		}
+	}
+	kinds := keysOfMap(t.inner)
+	first := map[string]hclv2.Range{}
+	for _, in := range b.Body.Blocks {
+		switch it := t.inner[in.Type]; {
+		case it == nil:
+			hint := didYouMean(in.Type, kinds)
+			if slices.Contains(t.args, in.Type) {
+				hint = " It is an argument: write " + in.Type + " = … with an equals sign."
+			}
+			ds.errorf("unsupported-block", in.TypeRange, "Unsupported block", "There is no block %q in %s.%s", in.Type, where, orPossible(hint, kinds))
+		case it.once:
+			if prev, dup := first[in.Type]; dup {
+				ds.errorf("duplicate-block", in.DefRange(), "Duplicate block", "There is already a %s block at %s; one is allowed.", in.Type, rangeOf(prev))
+			}
+			first[in.Type] = in.DefRange()
+		}
+	}
+	return out
+}
+
+func orPossible(hint string, names []string) string {
+	switch {
+	case hint != "":
+		return hint
+	case len(names) == 0:
+		return " None is allowed there."
+	}
+	return " Possible are " + listOf(names) + "."
+}
+
+// checkName normalises a name and reports one that cannot be written in a
+// reference.
+func checkName(ds *Diagnostics, raw, what string, at hclv2.Range) string {
+	name := normal(raw)
+	switch n := utf8.RuneCountInString(name); {
+	case n > maxName:
+		ds.errorf("invalid-name", at, "Name is too long", "The name of a %s may have %d characters, this one has %d.", what, maxName, n)
+	case !hclsyntax.ValidIdentifier(name):
+		ds.errorf("invalid-name", at, "Invalid name", "%q cannot be the name of a %s: a name begins with a letter of any script and goes on with letters, digits, _ and -.", name, what)
+	}
+	return name
+}
+
+// keyword reads an argument that is one of a few words, written bare or in
+// quotes. It returns "" after an error or when the argument is not there.
+func keyword(ds *Diagnostics, b *block, arg string, words []string) string {
+	e := b.expr(arg)
+	if e == nil {
+		return ""
+	}
+	word := wordOf(e)
+	if slices.Contains(words, word) {
+		return word
+	}
+	ds.errorf("invalid-value", e.Range(), "Invalid value", "%s must be %s.%s", arg, alternatives(words), didYouMean(word, words))
+	return ""
+}
+
+func wordOf(e hclsyntax.Expression) string {
+	if kw := hclv2.ExprAsKeyword(e); kw != "" {
+		return kw
+	}
+	if v, ok := literalOf(e); ok && v.Type() == cty.String && !v.IsNull() {
+		return v.AsString()
+	}
+	return ""
+}
+
+func keysOfMap[V any](m map[string]V) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, strings.Compare)
+	return keys
+}

@@ -1,0 +1,491 @@
+package hcl
+
+import (
+	"fmt"
+	"strings"
+
+	hclv2 "github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/retrace-dev/engine/sdk"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// place says what an expression may name, by where it stands.
+type place struct {
+	what  string // for messages: "the input of a step"
+	roots []string
+}
+
+func (p place) allows(root string) bool {
+	for _, r := range p.roots {
+		if r == root {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	inLocal      = place{"a local", []string{"var", "local", "step", "run", "path"}}
+	inStep       = place{"a step", []string{"var", "local", "step", "run", "path"}}
+	inOutput     = place{"an output", []string{"var", "local", "step", "run", "path"}}
+	inConfig     = place{"a plugin's config", []string{"var", "local", "run", "path"}}
+	inSalt       = place{"a checkpoint's salt", []string{"var", "local"}}
+	inValidation = place{"a validation", []string{"var"}}
+	inConstant   = place{"a constant", nil}
+)
+
+// compiler turns HCL's syntax tree into ours, in place: references are
+// resolved, and nodes that could run away or that HCL evaluates in a way we do
+// not want are replaced.
+type compiler struct {
+	p     *program
+	ds    *Diagnostics
+	at    place
+	out   *expression
+	scope [][2]string // variables of the `for` expressions around, innermost last
+	opt   bool        // inside an argument of try or can
+	// template is set for template files: every root is a variable of the
+	// template, known only at evaluation.
+	template bool
+}
+
+// compile returns nil for a nil expression.
+func (p *program) compile(ds *Diagnostics, e hclsyntax.Expression, at place) *expression {
+	if e == nil {
+		return nil
+	}
+	out := &expression{rng: e.Range()}
+	c := compiler{p: p, ds: ds, at: at, out: out}
+	out.node = c.expr(e)
+	seen := map[int]bool{}
+	for _, r := range out.uses {
+		if r.kind == refLocal && r.index >= 0 && !seen[r.index] {
+			seen[r.index] = true
+			out.locals = append(out.locals, r.index)
+		}
+	}
+	return out
+}
+
+// compileTemplate compiles the text of a template file. Its references are not
+// resolved but listed: the caller of templatefile gives them values.
+func (p *program) compileTemplate(ds *Diagnostics, e hclsyntax.Expression) *expression {
+	out := &expression{rng: e.Range()}
+	c := compiler{p: p, ds: ds, out: out, template: true}
+	out.node = c.expr(e)
+	return out
+}
+
+func (c *compiler) expr(e hclsyntax.Expression) hclsyntax.Expression {
+	switch t := e.(type) {
+	case *hclsyntax.LiteralValueExpr:
+		if t.Val.Type() == cty.Number && t.Val.IsKnown() && !t.Val.IsNull() {
+			if err := checkNumber(t.Val); err != nil {
+				c.ds.errorf("number-out-of-range", t.SrcRange, "Number is out of range", "%s.", sentence(err))
+				return &hclsyntax.LiteralValueExpr{Val: cty.UnknownVal(cty.Number), SrcRange: t.SrcRange}
+			}
+		}
+	case *hclsyntax.ScopeTraversalExpr:
+		return c.traversal(t)
+	case *hclsyntax.RelativeTraversalExpr:
+		t.Source = c.expr(t.Source)
+		t.Traversal = normalTraversal(t.Traversal)
+	case *hclsyntax.FunctionCallExpr:
+		return c.call(t)
+	case *hclsyntax.ConditionalExpr:
+		t.Condition, t.TrueResult, t.FalseResult = c.expr(t.Condition), c.expr(t.TrueResult), c.expr(t.FalseResult)
+		return &condExpr{t}
+	case *hclsyntax.IndexExpr:
+		t.Collection, t.Key = c.expr(t.Collection), c.expr(t.Key)
+	case *hclsyntax.TupleConsExpr:
+		for i := range t.Exprs {
+			t.Exprs[i] = c.expr(t.Exprs[i])
+		}
+	case *hclsyntax.ObjectConsExpr:
+		c.object(t)
+	case *hclsyntax.ForExpr:
+		t.CollExpr = c.expr(t.CollExpr)
+		t.KeyVar, t.ValVar = normal(t.KeyVar), normal(t.ValVar)
+		c.scope = append(c.scope, [2]string{t.ValVar, t.KeyVar})
+		if t.KeyExpr != nil {
+			t.KeyExpr = c.expr(t.KeyExpr)
+		}
+		t.ValExpr = c.expr(t.ValExpr)
+		if t.CondExpr != nil {
+			t.CondExpr = c.expr(t.CondExpr)
+		}
+		c.scope = c.scope[:len(c.scope)-1]
+		return &forExpr{t}
+	case *hclsyntax.SplatExpr:
+		t.Source = &splatSource{c.expr(t.Source), t.MarkerRange}
+		t.Each = c.expr(t.Each)
+	case *hclsyntax.BinaryOpExpr:
+		t.LHS, t.RHS = c.expr(t.LHS), c.expr(t.RHS)
+		return &binaryExpr{t}
+	case *hclsyntax.UnaryOpExpr:
+		t.Val = c.expr(t.Val)
+	case *hclsyntax.TemplateExpr:
+		for i := range t.Parts {
+			t.Parts[i] = c.expr(t.Parts[i])
+		}
+		return &templateExpr{t}
+	case *hclsyntax.TemplateJoinExpr:
+		t.Tuple = c.expr(t.Tuple)
+		return &joinExpr{t}
+	case *hclsyntax.TemplateWrapExpr:
+		t.Wrapped = c.expr(t.Wrapped)
+	case *hclsyntax.ParenthesesExpr:
+		t.Expression = c.expr(t.Expression)
+	}
+	return e
+}
+
+// literalKey returns the key of an object's item, if it stands there as a word
+// or as a string without templates.
+func literalKey(e hclsyntax.Expression) (string, bool) {
+	if k, ok := e.(*hclsyntax.ObjectConsKeyExpr); ok {
+		if kw := hclv2.ExprAsKeyword(k.Wrapped); kw != "" && !k.ForceNonLiteral {
+			return normal(kw), true
+		}
+		e = k.Wrapped
+	}
+	if v, ok := literalOf(e); ok && v.Type() == cty.String && !v.IsNull() {
+		return v.AsString(), true
+	}
+	return "", false
+}
+
+// literalOf returns the value of a literal, a string without interpolation
+// included.
+func literalOf(e hclsyntax.Expression) (cty.Value, bool) {
+	for {
+		switch t := e.(type) {
+		case *hclsyntax.ParenthesesExpr:
+			e = t.Expression
+		case *hclsyntax.TemplateWrapExpr:
+			e = t.Wrapped
+		case *hclsyntax.LiteralValueExpr:
+			return t.Val, t.Val.IsKnown()
+		case *templateExpr:
+			return literalTemplate(t.TemplateExpr)
+		case *hclsyntax.TemplateExpr:
+			return literalTemplate(t)
+		default:
+			return cty.NilVal, false
+		}
+	}
+}
+
+func literalTemplate(t *hclsyntax.TemplateExpr) (cty.Value, bool) {
+	if !t.IsStringLiteral() {
+		if len(t.Parts) == 0 {
+			return cty.StringVal(""), true
+		}
+		return cty.NilVal, false
+	}
+	v, _ := t.Parts[0].Value(nil)
+	return v, v.IsKnown()
+}
+
+func (c *compiler) object(t *hclsyntax.ObjectConsExpr) {
+	first := map[string]hclv2.Range{}
+	for i := range t.Items {
+		it := &t.Items[i]
+		if key, ok := literalKey(it.KeyExpr); ok {
+			at := it.KeyExpr.Range()
+			if prev, dup := first[key]; dup {
+				c.ds.errorf("duplicate-key", at, "Duplicate key", "The key %q is already in this object, at %s. Remove one of the two.", key, rangeOf(prev))
+			} else {
+				first[key] = at
+			}
+		} else if k, ok := it.KeyExpr.(*hclsyntax.ObjectConsKeyExpr); ok {
+			if tr, ok := k.Wrapped.(*hclsyntax.ScopeTraversalExpr); ok && !k.ForceNonLiteral {
+				c.ds.errorf("ambiguous-key", tr.SrcRange, "Ambiguous key", "To use the value of %s as the key, put it in parentheses: (%[1]s).", traversalText(tr.Traversal))
+				continue
+			}
+			k.Wrapped = c.expr(k.Wrapped)
+			k.ForceNonLiteral = true
+		} else {
+			it.KeyExpr = c.expr(it.KeyExpr)
+		}
+		it.ValueExpr = c.expr(it.ValueExpr)
+	}
+}
+
+func (c *compiler) call(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
+	switch t.Name {
+	case "try", "can":
+		return c.try(t)
+	case "convert":
+		return c.convert(t)
+	}
+	for i := range t.Args {
+		t.Args[i] = c.expr(t.Args[i])
+	}
+	f, ok := functions[t.Name]
+	if !ok {
+		c.ds.errorf("unknown-function", t.NameRange, "Unknown function", "There is no function %q.%s", t.Name, didYouMean(t.Name, Functions()))
+		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: t.Range()}
+	}
+	if c.at.roots == nil && !c.template {
+		c.ds.errorf("not-constant", t.Range(), "Value must be constant", "%s() cannot be called here. Write the value itself.", t.Name)
+	}
+	if f.file {
+		c.out.readsFile = true
+	}
+	if t.Name == "timestamp" {
+		c.out.clock = true
+	}
+	return &callExpr{t, f}
+}
+
+func (c *compiler) try(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
+	if len(t.Args) == 0 || t.ExpandFinal || t.Name == "can" && len(t.Args) != 1 {
+		want := "at least one argument, the last one without an ellipsis"
+		if t.Name == "can" {
+			want = "exactly one argument"
+		}
+		c.ds.errorf("invalid-function-argument", t.Range(), "Wrong number of arguments", "%s() takes %s.", t.Name, want)
+		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: t.Range()}
+	}
+	outer := c.opt
+	for i := range t.Args {
+		// Nothing is left to catch what the last argument of try lacks.
+		c.opt = outer || t.Name == "can" || i+1 < len(t.Args)
+		t.Args[i] = c.expr(t.Args[i])
+	}
+	c.opt = outer
+	return &tryExpr{t}
+}
+
+func (c *compiler) convert(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
+	bad := &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: t.Range()}
+	if len(t.Args) != 2 || t.ExpandFinal {
+		c.ds.errorf("invalid-function-argument", t.Range(), "Wrong number of arguments", "convert() takes a value and a type, such as convert(x, list(string)).")
+		return bad
+	}
+	ty, defaults, hd := typeexpr.TypeConstraintWithDefaults(t.Args[1])
+	if hd.HasErrors() {
+		*c.ds = append(*c.ds, fromHCL(hd)...)
+		return bad
+	}
+	t.Args = t.Args[:1]
+	t.Args[0] = c.expr(t.Args[0])
+	return &convertExpr{t, ty, defaults}
+}
+
+// traversal resolves a reference. Variables of `for` and of templates stay
+// HCL's own nodes.
+func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expression {
+	t.Traversal = normalTraversal(t.Traversal)
+	root := t.Traversal.RootName()
+	for i := range c.scope {
+		if c.scope[i][0] == root || c.scope[i][1] == root {
+			return t
+		}
+	}
+	if c.template {
+		c.out.free = append(c.out.free, root)
+		return t
+	}
+	r := &refExpr{ScopeTraversalExpr: t, index: -1, optional: c.opt, text: traversalText(t.Traversal)}
+	if !c.at.allows(root) {
+		c.noRoot(r, root)
+		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: t.SrcRange}
+	}
+	ok := false
+	switch root {
+	case "var":
+		r.kind = refVar
+		ok = c.member(r, c.p.varIndex, c.p.varNames, "variable", `Declare it with variable "%s" {}`)
+	case "local":
+		r.kind = refLocal
+		ok = c.member(r, c.p.localIndex, c.p.localNames, "local", "Declare it in a locals block: %s = …")
+	case "step":
+		ok = c.facet(r)
+	case "run":
+		r.kind = refRun
+		ok = c.property(r, []string{"id", "started_at"})
+	case "path":
+		r.kind = refPath
+		ok = c.property(r, []string{"workflow"})
+	}
+	if !ok {
+		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: t.SrcRange}
+	}
+	r.path = jsonPath(r.rest)
+	c.out.uses = append(c.out.uses, r)
+	return r
+}
+
+// planned are names that the language reserves; a flow that uses one is told
+// so instead of being offered a similar name.
+var planned = map[string]string{
+	"each":    "each belongs to for_each",
+	"self":    "self belongs to postconditions and checks",
+	"attempt": "attempt belongs to repair loops",
+	"secret":  "secret names a secret block",
+	"action":  "action names an action block",
+}
+
+func (c *compiler) noRoot(r *refExpr, root string) {
+	switch {
+	case c.at.roots == nil:
+		c.ds.errorf("not-constant", r.SrcRange, "Value must be constant", "%s cannot be used here: the value must be known before anything is evaluated. Write the value itself.", r.text)
+	case inStep.allows(root) && root == "step":
+		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s, which is evaluated before any step has run. Pass the value through a step's input.", r.text, c.at.what)
+	case inStep.allows(root):
+		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s. It may name %s.", r.text, c.at.what, alternatives(c.at.roots))
+	case planned[root] != "":
+		c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "%s, and this version of the engine does not have that yet. %s may name %s.", planned[root], capital(c.at.what), alternatives(c.at.roots))
+	default:
+		hint := didYouMean(root, c.at.roots)
+		if _, ok := c.p.localIndex[root]; ok && c.at.allows("local") {
+			hint = fmt.Sprintf(" Did you mean local.%s?", root)
+		} else if _, ok := c.p.varIndex[root]; ok && c.at.allows("var") {
+			hint = fmt.Sprintf(" Did you mean var.%s?", root)
+		} else if _, ok := c.p.stepIndex[root]; ok && c.at.allows("step") {
+			hint = fmt.Sprintf(" Did you mean step.%s.output?", root)
+		}
+		c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "There is no %q here.%s %s may name %s; text is written in quotes.", root, hint, capital(c.at.what), alternatives(c.at.roots))
+	}
+}
+
+// member resolves ROOT.NAME.
+func (c *compiler) member(r *refExpr, index map[string]int, names []string, what, declare string) bool {
+	name, ok := attrName(r.Traversal, 1)
+	if !ok {
+		c.ds.errorf("invalid-reference", r.SrcRange, "Incomplete reference", "%s as a whole is not a value. Name one: %s.NAME.", r.Traversal.RootName(), r.Traversal.RootName())
+		return false
+	}
+	i, ok := index[name]
+	if !ok {
+		hint := didYouMean(name, names)
+		if hint == "" {
+			hint = " " + fmt.Sprintf(declare, name) + "."
+		}
+		c.ds.errorf("unknown-"+what, r.SrcRange, "Unknown "+what, "There is no %s %q in this workflow.%s", what, name, hint)
+		return false
+	}
+	r.index, r.name, r.rest = i, name, r.Traversal[2:]
+	return true
+}
+
+func (c *compiler) property(r *refExpr, names []string) bool {
+	root := r.Traversal.RootName()
+	name, ok := attrName(r.Traversal, 1)
+	for i, n := range names {
+		if ok && n == name {
+			r.index, r.name, r.rest = i, root+"."+n, r.Traversal[2:]
+			return true
+		}
+	}
+	c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "There is no %s. %s has %s.%s", r.text, root, alternatives(names), didYouMean(name, names))
+	return false
+}
+
+// facet resolves step.NAME.FACET.
+func (c *compiler) facet(r *refExpr) bool {
+	facets := sdk.FacetNames()
+	name, ok := attrName(r.Traversal, 1)
+	if !ok {
+		c.ds.errorf("invalid-step-reference", r.SrcRange, "Step names are static", "Which step is meant must be readable in the text, because the graph follows from it. Write step.NAME.output.")
+		return false
+	}
+	i, known := c.p.stepIndex[name]
+	if !known {
+		c.ds.errorf("unknown-step", r.SrcRange, "Unknown step", "There is no step %q in this workflow.%s", name, didYouMean(name, c.p.stepNames))
+		return false
+	}
+	if len(r.Traversal) < 3 {
+		c.ds.errorf("invalid-step-reference", r.SrcRange, "Reference names no facet", "A step has the facets %s. Write step.%s.output.", alternatives(facets), name)
+		return false
+	}
+	facet, ok := attrName(r.Traversal, 2)
+	if _, isIndex := r.Traversal[2].(hclv2.TraverseIndex); isIndex || !ok {
+		key := traversalText(r.Traversal[2:3])
+		rest := ".output" + key
+		if f, ok := attrName(r.Traversal, 3); ok {
+			rest = "." + f + key + traversalText(r.Traversal[4:])
+		}
+		c.ds.errorf("invalid-step-reference", r.SrcRange, "Instance is chosen before the facet", "An element is chosen after the facet. Write step.%s%s.", name, rest)
+		return false
+	}
+	if err := r.facet.UnmarshalText([]byte(facet)); err != nil {
+		hint := didYouMean(facet, facets)
+		if hint == "" {
+			hint = fmt.Sprintf(" What the step answered is step.%s.output.%s.", name, facet)
+		}
+		c.ds.errorf("unknown-facet", r.Traversal[2].SourceRange(), "Unknown facet of a step", "A step has the facets %s, not %q.%s", alternatives(facets), facet, hint)
+		return false
+	}
+	r.kind, r.index, r.name, r.rest = refFacet, i, name, r.Traversal[3:]
+	return true
+}
+
+func attrName(t hclv2.Traversal, i int) (string, bool) {
+	if i >= len(t) {
+		return "", false
+	}
+	a, ok := t[i].(hclv2.TraverseAttr)
+	return a.Name, ok
+}
+
+func normalTraversal(t hclv2.Traversal) hclv2.Traversal {
+	out := make(hclv2.Traversal, len(t))
+	for i, s := range t {
+		switch s := s.(type) {
+		case hclv2.TraverseRoot:
+			s.Name = normal(s.Name)
+			out[i] = s
+		case hclv2.TraverseAttr:
+			s.Name = normal(s.Name)
+			out[i] = s
+		default:
+			out[i] = s
+		}
+	}
+	return out
+}
+
+// jsonPath is t as steps into JSON text.
+func jsonPath(t hclv2.Traversal) []step {
+	path := make([]step, 0, len(t))
+	for _, s := range t {
+		switch s := s.(type) {
+		case hclv2.TraverseAttr:
+			path = append(path, step{name: s.Name})
+		case hclv2.TraverseIndex:
+			if s.Key.Type() == cty.String {
+				path = append(path, step{name: s.Key.AsString()})
+				continue
+			}
+			i, acc := s.Key.AsBigFloat().Int64()
+			if acc != 0 || i < 0 || i > maxFile {
+				return nil
+			}
+			path = append(path, step{index: int(i), isIndex: true})
+		default:
+			return nil
+		}
+	}
+	return path
+}
+
+// traversalText is a traversal as one would write it.
+func traversalText(t hclv2.Traversal) string {
+	var b strings.Builder
+	for _, s := range t {
+		switch s := s.(type) {
+		case hclv2.TraverseRoot:
+			b.WriteString(s.Name)
+		case hclv2.TraverseAttr:
+			b.WriteString("." + s.Name)
+		case hclv2.TraverseIndex:
+			b.WriteString("[" + preview(s.Key) + "]")
+		}
+	}
+	return b.String()
+}

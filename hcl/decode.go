@@ -1,0 +1,376 @@
+package hcl
+
+import (
+	"slices"
+
+	hclv2 "github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/retrace-dev/engine/sdk"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// reader makes a Workflow of the syntax trees of its files. It goes over the
+// blocks twice: names first, so that the order of the text never matters, then
+// contents.
+type reader struct {
+	w     *Workflow
+	p     *program
+	ds    Diagnostics
+	check *Evaluator // knows no values
+
+	byKind  map[string][]*block
+	outputs map[string]int
+}
+
+// kindsInOrder is the order in which contents are read. Nothing but the order
+// of equal places depends on it.
+var kindsInOrder = []string{"workflow", "variable", "locals", "plugin", "step", "output"}
+
+func (r *reader) read(bodies []*hclsyntax.Body) {
+	r.byKind, r.outputs = map[string][]*block{}, map[string]int{}
+	for _, body := range bodies {
+		r.top(body)
+	}
+	for _, kind := range kindsInOrder {
+		for _, b := range r.byKind[kind] {
+			r.declare(b)
+		}
+	}
+	r.check = newEvaluator(r.p, nil, RunInfo{})
+	for _, kind := range kindsInOrder {
+		for i, b := range r.byKind[kind] {
+			r.contents(kind, i, b)
+		}
+	}
+	if len(r.byKind["workflow"]) == 0 {
+		r.ds.report(Error, "missing-workflow", Range{File: r.firstFile()}, "Missing workflow block", "A flow has exactly one workflow block, which names it: workflow \"NAME\" {}.")
+	}
+}
+
+func (r *reader) firstFile() string {
+	if len(r.w.Files) == 0 {
+		return ""
+	}
+	return r.w.Files[0].Path
+}
+
+// top sorts the blocks of a file by kind.
+func (r *reader) top(body *hclsyntax.Body) {
+	kinds := keysOfMap(topBlocks)
+	for _, a := range body.Attributes {
+		hint := didYouMean(a.Name, kinds)
+		if topBlocks[a.Name] != nil {
+			hint = " It is a block: write " + a.Name + " … { … } without the equals sign."
+		}
+		r.ds.errorf("unsupported-argument", a.NameRange, "Unsupported argument", "A flow is made of blocks, there is no argument %q outside of them.%s", a.Name, orPossible(hint, kinds))
+	}
+	for _, b := range body.Blocks {
+		t := topBlocks[b.Type]
+		if t == nil {
+			r.ds.errorf("unsupported-block", b.TypeRange, "Unsupported block", "There is no block %q in a flow.%s", b.Type, orPossible(didYouMean(b.Type, kinds), kinds))
+			continue
+		}
+		r.byKind[b.Type] = append(r.byKind[b.Type], checkBlock(&r.ds, b, t))
+	}
+}
+
+// declare enters the names of a block. Of a name that is declared twice the
+// first wins, and the second one's contents are not looked at.
+func (r *reader) declare(b *block) {
+	p := r.p
+	switch b.Type {
+	case "workflow":
+		if first := r.byKind["workflow"][0]; first != b {
+			r.ds.errorf("duplicate-name", b.header(), "Second workflow block", "The workflow is already declared at %s. A flow has exactly one.", rangeOf(first.header()))
+		}
+	case "variable":
+		if r.enter(b, p.varIndex, &p.varNames, func(i int) hclv2.Range { return p.vars[i].rng }) {
+			p.vars = append(p.vars, variable{name: b.name, ty: cty.DynamicPseudoType, rng: b.header()})
+			r.w.Variables = append(r.w.Variables, Variable{Name: b.name, Type: "any", Required: true, Range: rangeOf(b.header())})
+		}
+	case "plugin":
+		if r.enter(b, p.pluginIndex, &p.pluginNames, func(i int) hclv2.Range { return hclRange(r.w.Plugins[i].Range) }) {
+			r.w.Plugins = append(r.w.Plugins, Plugin{Name: b.name, Range: rangeOf(b.header())})
+			p.plugins = append(p.plugins, nil)
+		}
+	case "step":
+		if r.enter(b, p.stepIndex, &p.stepNames, func(i int) hclv2.Range { return hclRange(r.w.Steps[i].Range) }) {
+			r.w.Steps = append(r.w.Steps, Step{Name: b.name, Plugin: -1, Range: rangeOf(b.header())})
+			p.steps = append(p.steps, stepCode{plugin: -1})
+		}
+	case "output":
+		if r.enter(b, r.outputs, nil, func(i int) hclv2.Range { return hclRange(r.w.Outputs[i].Range) }) {
+			r.w.Outputs = append(r.w.Outputs, Output{Name: b.name, Range: rangeOf(b.header())})
+			p.outputs = append(p.outputs, nil)
+		}
+	case "locals":
+		for _, name := range sortedArgs(b) {
+			a := b.attrs[name]
+			checkName(&r.ds, a.Name, "local", a.NameRange)
+			if i, dup := p.localIndex[name]; dup {
+				r.duplicate("local", name, a.NameRange, p.locals[i].rng)
+				b.attrs[name] = nil
+				continue
+			}
+			p.localIndex[name] = len(p.locals)
+			p.localNames = append(p.localNames, name)
+			p.locals = append(p.locals, local{name: name, rng: a.NameRange})
+		}
+	}
+}
+
+// sortedArgs lists the arguments in the order of the text.
+func sortedArgs(b *block) []string {
+	names := keysOfMap(b.attrs)
+	slices.SortStableFunc(names, func(x, y string) int {
+		return b.attrs[x].SrcRange.Start.Byte - b.attrs[y].SrcRange.Start.Byte
+	})
+	return names
+}
+
+// enter reports whether the block's name is new.
+func (r *reader) enter(b *block, index map[string]int, names *[]string, where func(int) hclv2.Range) bool {
+	if i, dup := index[b.name]; dup {
+		r.duplicate(b.Type, b.name, b.header(), where(i))
+		b.attrs = nil
+		return false
+	}
+	index[b.name] = len(index)
+	if names != nil {
+		*names = append(*names, b.name)
+	}
+	return true
+}
+
+func (r *reader) duplicate(what, name string, at, first hclv2.Range) {
+	r.ds.errorf("duplicate-name", at, "Duplicate name", "There is already a %s %q at %s. Names are compared in Unicode normal form C; choose another one.", what, name, rangeOf(first))
+}
+
+// contents reads what is inside a block.
+func (r *reader) contents(kind string, i int, b *block) {
+	if b.attrs == nil {
+		return // a duplicate
+	}
+	switch kind {
+	case "workflow":
+		if i == 0 {
+			r.workflow(b)
+		}
+	case "variable":
+		r.variable(b, &r.p.vars[r.p.varIndex[b.name]], &r.w.Variables[r.p.varIndex[b.name]])
+	case "locals":
+		for _, name := range keysOfMap(b.attrs) {
+			if a := b.attrs[name]; a != nil {
+				r.p.locals[r.p.localIndex[name]].expr = r.p.compile(&r.ds, a.Expr, inLocal)
+			}
+		}
+	case "plugin":
+		r.plugin(b, r.p.pluginIndex[b.name])
+	case "step":
+		r.step(b, r.p.stepIndex[b.name])
+	case "output":
+		r.output(b)
+	}
+}
+
+func (r *reader) workflow(b *block) {
+	w := r.w
+	w.Name, w.Range = b.name, rangeOf(b.header())
+	w.Description, w.Version = r.text(b, "description"), r.text(b, "version")
+	w.Timeout = r.duration(b, "timeout")
+	w.Concurrency = int(r.number(b, "concurrency", 0, 1, 100_000, true))
+	w.FailFast = r.flag(b, "fail_fast", false)
+	for _, c := range b.inner(&r.ds, "checkpoint", topBlocks["workflow"]) {
+		w.Volatile = keyword(&r.ds, c, "mode", []string{"persistent", "volatile"}) == "volatile"
+	}
+}
+
+func (r *reader) variable(b *block, v *variable, out *Variable) {
+	out.Description = r.text(b, "description")
+	v.nullable = r.flag(b, "nullable", false)
+	if e := b.expr("type"); e != nil {
+		ty, defaults, hd := typeexpr.TypeConstraintWithDefaults(e)
+		if hd.HasErrors() {
+			r.ds = append(r.ds, fromHCL(hd)...)
+		} else {
+			v.ty, v.defaults, v.typed = ty, defaults, true
+		}
+		out.Type = typeText(v.ty)
+	}
+	if e := b.expr("default"); e != nil {
+		out.Required = false
+		if val, ok := r.constant(e); ok {
+			v.def = r.defaultValue(v, val, e)
+		}
+	}
+	for _, in := range b.inner(&r.ds, "validation", topBlocks["variable"]) {
+		x := validation{r.p.compile(&r.ds, in.expr("condition"), inValidation), r.p.compile(&r.ds, in.expr("error_message"), inValidation)}
+		if x.condition != nil && x.message != nil {
+			v.validations = append(v.validations, x)
+		}
+	}
+}
+
+func (r *reader) defaultValue(v *variable, val cty.Value, e hclsyntax.Expression) cty.Value {
+	if val.IsNull() && !v.nullable {
+		r.ds.errorf("null-value", e.Range(), "Default is null", "The variable %q is not nullable. Remove the default to make the variable required, or set nullable = true.", v.name)
+		return cty.NilVal
+	}
+	out, err := convertTo(val, v.ty, v.defaults)
+	if err != nil {
+		r.ds.errorf("wrong-type", e.Range(), "Default has the wrong type", "The default of %q does not fit %s: %s.", v.name, typeText(v.ty), err)
+		return cty.NilVal
+	}
+	return out
+}
+
+func (r *reader) plugin(b *block, i int) {
+	p := &r.w.Plugins[i]
+	before := len(r.ds)
+	p.Source = r.text(b, "source")
+	if e := b.expr("source"); e != nil {
+		p.Range = rangeOf(e.Range())
+		if p.Source == "" && len(r.ds) == before {
+			r.ds.errorf("invalid-value", e.Range(), "Source is empty", "source is a path such as \"./ai.wasm\" or a name such as \"std/text\".")
+		}
+	}
+	r.p.plugins[i] = r.p.compile(&r.ds, b.expr("config"), inConfig)
+}
+
+func (r *reader) step(b *block, i int) {
+	s, code := &r.w.Steps[i], &r.p.steps[i]
+	if e := b.expr("uses"); e != nil {
+		s.Uses = rangeOf(e.Range())
+		r.uses(e, s)
+	}
+	code.plugin = s.Plugin
+	s.Timeout = r.duration(b, "timeout")
+	s.HasWhen = b.expr("when") != nil
+	if word := keyword(&r.ds, b, "effects", []string{"none", "read", "write", "once"}); word != "" {
+		_ = s.Effects.UnmarshalText([]byte(word)) // word is one of its names
+	}
+	for _, in := range b.inner(&r.ds, "retry", topBlocks["step"]) {
+		s.Retry = append(s.Retry, r.retry(in))
+	}
+	s.Volatile = r.w.Volatile
+	for _, in := range b.inner(&r.ds, "checkpoint", topBlocks["step"]) {
+		r.checkpoint(in, s, code)
+	}
+	if e := b.expr("output_type"); e != nil {
+		r.outputType(e, code)
+	}
+	code.when = r.p.compile(&r.ds, b.expr("when"), inStep)
+	code.input = r.p.compile(&r.ds, b.expr("input"), inStep)
+	r.dependsOn(b.expr("depends_on"), s)
+}
+
+func (r *reader) checkpoint(b *block, s *Step, code *stepCode) {
+	switch keyword(&r.ds, b, "mode", []string{"persistent", "volatile"}) {
+	case "volatile":
+		s.Volatile = true
+	case "persistent":
+		s.Volatile = false
+	}
+	switch keyword(&r.ds, b, "reuse", []string{"always", "run", "never"}) {
+	case "always":
+		s.Reuse = ReuseAlways
+	case "run":
+		s.Reuse = ReuseRun
+	case "never":
+		s.Reuse = ReuseNever
+	}
+	before := len(r.ds)
+	s.TTL = r.duration(b, "ttl")
+	if e := b.expr("ttl"); e != nil && s.TTL == 0 && len(r.ds) == before {
+		r.ds.errorf("invalid-duration", e.Range(), "Time to live is zero", "A result that expires at once is never reused. Write reuse = never if that is meant.")
+	}
+	code.salt = r.p.compile(&r.ds, b.expr("salt"), inSalt)
+}
+
+func (r *reader) outputType(e hclsyntax.Expression, code *stepCode) {
+	ty, defaults, hd := typeexpr.TypeConstraintWithDefaults(e)
+	if hd.HasErrors() {
+		r.ds = append(r.ds, fromHCL(hd)...)
+		return
+	}
+	if defaults != nil {
+		r.ds.errorf("invalid-type", e.Range(), "Default in an output type", "An output is checked, not changed, so optional() takes no default here. Write coalesce(…) or try(…) where the output is used.")
+		return
+	}
+	code.outType = ty
+}
+
+// uses resolves plugin.P.S.
+func (r *reader) uses(e hclsyntax.Expression, s *Step) {
+	t, hd := hclv2.AbsTraversalForExpr(e)
+	if hd.HasErrors() || len(t) != 3 || t.RootName() != "plugin" {
+		r.ds.errorf("invalid-uses", e.Range(), "Invalid step type", "uses names a plugin and one of its step types: plugin.PLUGIN.TYPE, without quotes.")
+		return
+	}
+	t = normalTraversal(t)
+	name, ok1 := attrName(t, 1)
+	step, ok2 := attrName(t, 2)
+	if !ok1 || !ok2 {
+		r.ds.errorf("invalid-uses", e.Range(), "Invalid step type", "uses names a plugin and one of its step types: plugin.PLUGIN.TYPE, without brackets.")
+		return
+	}
+	i, ok := r.p.pluginIndex[name]
+	if !ok {
+		hint := didYouMean(name, r.p.pluginNames)
+		if hint == "" {
+			hint = " Declare it: plugin \"" + name + "\" { source = … }."
+		}
+		r.ds.errorf("unknown-plugin", t[1].SourceRange(), "Unknown plugin", "There is no plugin %q in this workflow.%s", name, hint)
+		return
+	}
+	s.Plugin, s.StepType = i, step
+}
+
+// dependsOn appends the steps that are only waited for; the facets of
+// expressions are put before them once locals are in order.
+func (r *reader) dependsOn(e hclsyntax.Expression, s *Step) {
+	if e == nil {
+		return
+	}
+	list, ok := e.(*hclsyntax.TupleConsExpr)
+	if !ok {
+		r.ds.errorf("invalid-depends-on", e.Range(), "Invalid list of steps", "depends_on is a list of steps: [step.a, step.b].")
+		return
+	}
+	for _, item := range list.Exprs {
+		t, hd := hclv2.AbsTraversalForExpr(item)
+		if hd.HasErrors() {
+			hint := ""
+			if w := wordOf(item); w != "" {
+				hint = " Write step." + w + ", without quotes."
+			}
+			r.ds.errorf("invalid-depends-on", item.Range(), "Not a step", "depends_on is a list of steps: [step.a, step.b].%s", hint)
+			continue
+		}
+		t = normalTraversal(t)
+		name, ok := attrName(t, 1)
+		if t.RootName() != "step" || !ok || len(t) > 2 {
+			hint := ""
+			if ok && len(t) > 2 {
+				hint = " Write step." + name + ", without a facet."
+			} else if _, isStep := r.p.stepIndex[t.RootName()]; isStep {
+				hint = " Did you mean step." + t.RootName() + "?"
+			}
+			r.ds.errorf("invalid-depends-on", item.Range(), "Not a step", "depends_on is a list of steps: [step.a, step.b].%s", hint)
+			continue
+		}
+		i, ok := r.p.stepIndex[name]
+		if !ok {
+			r.ds.errorf("unknown-step", t[1].SourceRange(), "Unknown step", "There is no step %q in this workflow.%s", name, didYouMean(name, r.p.stepNames))
+			continue
+		}
+		s.Facets = append(s.Facets, FacetRef{Step: i, Facet: sdk.FacetOutput, Kind: Hard, Order: true, Range: rangeOf(item.Range())})
+	}
+}
+
+func (r *reader) output(b *block) {
+	i := r.outputs[b.name]
+	r.w.Outputs[i].Description = r.text(b, "description")
+	r.p.outputs[i] = r.p.compile(&r.ds, b.expr("value"), inOutput)
+}

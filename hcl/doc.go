@@ -1,0 +1,48 @@
+// Package hcl reads flows: text to Workflow, references, evaluation,
+// diagnostics. hashicorp/hcl and cty do not leave it; what goes in and out is
+// our own types and JSON.
+//
+// It does not know plugins (package host compares inputs with their schemas),
+// nor what is reused (package recovery), nor when anything runs. The language
+// is described for its users in README.md.
+//
+// A flow goes through load.go (files, guard, parser), decode.go (blocks to
+// Workflow), compile.go (names in expressions), cycle.go, canon.go and link.go
+// (what needs all names), and then bind.go gives it values and eval.go and
+// identity.go answer for one step at a time.
+//
+// # Design
+//
+// Why a guard on tokens before the parser? Parser and evaluator recurse, and a
+// stack overflow of Go cannot be caught: 100,000 parentheses end the process.
+// The guard bounds brackets (200) and operators on the way to any part of an
+// expression (2,000); everything of our own that follows references is
+// iterative.
+//
+// Why replace nodes of HCL's tree instead of filling an EvalContext? An
+// EvalContext wants every step's value before it knows which one is named: 7 ms
+// for each expression at 10,000 steps. A refExpr asks for one value and decodes
+// the part that is named. The same place carries budgets, absent outputs that
+// try can catch, types while checking, and better messages.
+//
+// Why is a bare reference spliced as bytes? cty brings strings into Unicode
+// normal form C, and is slow. What a step answered reaches the next one
+// unchanged, and fast, unless the flow computes with it.
+//
+// Why does a conditional not convert its branches? HCL makes the string "1" of
+// the number 1 when the other branch is a string. Here only the chosen branch is
+// evaluated, its value is handed on as it is, and different primitive types are
+// an error at validate.
+//
+// Why a Merkle hash as canonical form? A local then stands for what it holds at
+// the cost of one digest. Written out, a chain of 64 locals that each name the
+// one before twice has 2^64 parts. The facets themselves, whose digests a key
+// takes in order, are bounded instead: 100,000 for each argument.
+//
+// Why does a budget end an evaluation by unknown values, not by a panic? Every
+// enclosing node already knows how to pass an unknown on, so the work ends
+// soon, and try cannot take the bound for an error of its argument.
+//
+// Why must the path of file() be known before the run? What a step reads is part
+// of its identity, and the identity is made before anything has run.
+package hcl

@@ -1,0 +1,142 @@
+package hcl
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// When evaluates the condition of a step that has one.
+func (e *Evaluator) When(step int, up Upstream) (bool, Diagnostics) {
+	x := e.p.steps[step].when
+	if x == nil {
+		return true, nil
+	}
+	v, ds := e.frame(evaluating, up).value(x)
+	if ds.HasErrors() {
+		return false, ds
+	}
+	if v.Type() != cty.Bool || v.IsNull() {
+		ds.errorf("wrong-type", x.rng, "Condition is not true or false", "when must be true or false, this is %s.", describe(v))
+		return false, ds
+	}
+	return v.True(), nil
+}
+
+// Input evaluates the input of a step, a JSON object; {} when none is written.
+// Where an attribute is a bare reference to an output, it holds that part of
+// the output byte for byte.
+func (e *Evaluator) Input(step int, up Upstream) (json.RawMessage, Diagnostics) {
+	x := e.p.steps[step].input
+	if x == nil {
+		return json.RawMessage("{}"), nil
+	}
+	return e.object(x, "input", up)
+}
+
+// Config evaluates the configuration of a plugin, a JSON object; {} when none
+// is written.
+func (e *Evaluator) Config(plugin int) (json.RawMessage, Diagnostics) {
+	x := e.p.plugins[plugin]
+	if x == nil {
+		return json.RawMessage("{}"), nil
+	}
+	return e.object(x, "config", nil)
+}
+
+// Output evaluates a result of the flow. The steps that it names must have
+// ended, those of its hard references succeeded.
+func (e *Evaluator) Output(i int, up Upstream) (json.RawMessage, Diagnostics) {
+	return e.json(e.p.outputs[i], up)
+}
+
+func (e *Evaluator) object(x *expression, name string, up Upstream) (json.RawMessage, Diagnostics) {
+	b, ds := e.json(x, up)
+	if !ds.HasErrors() && kindOf(b) != "object" {
+		ds.errorf("wrong-type", x.rng, "Value is not an object", "%s must be an object, such as { text = … }; this is %s.", name, found(b, kindOf(b)))
+		return nil, ds
+	}
+	return b, ds
+}
+
+func (e *Evaluator) json(x *expression, up Upstream) (json.RawMessage, Diagnostics) {
+	w := jsonWriter{f: e.frame(evaluating, up)}
+	w.f.prepare(x.locals)
+	s := x.shape
+	if s == nil {
+		s = &shape{node: x.node}
+	}
+	w.shape(s)
+	if w.f.limit != "" {
+		w.ds = w.f.limitDiag()
+	}
+	if w.ds.HasErrors() {
+		return nil, w.ds
+	}
+	return w.dst, nil
+}
+
+// jsonWriter puts the JSON of a shape together.
+type jsonWriter struct {
+	f   *frame
+	dst []byte
+	ds  Diagnostics
+}
+
+func (w *jsonWriter) shape(s *shape) {
+	switch s.kind {
+	case shapeRaw:
+		raw, hd := s.ref.raw(w.f.up(s.ref.index), &w.f.ctx)
+		w.ds = append(w.ds, fromHCL(hd)...)
+		w.dst = append(w.dst, raw...)
+	case shapeObject:
+		w.dst = append(w.dst, '{')
+		for i, it := range s.items {
+			if i > 0 {
+				w.dst = append(w.dst, ',')
+			}
+			w.dst = append(appendString(w.dst, s.keys[i]), ':')
+			w.shape(it)
+		}
+		w.dst = append(w.dst, '}')
+	case shapeTuple:
+		w.dst = append(w.dst, '[')
+		for i, it := range s.items {
+			if i > 0 {
+				w.dst = append(w.dst, ',')
+			}
+			w.shape(it)
+		}
+		w.dst = append(w.dst, ']')
+	default:
+		w.value(s)
+	}
+}
+
+func (w *jsonWriter) value(s *shape) {
+	v, hd := s.node.Value(&w.f.ctx)
+	if hd.HasErrors() {
+		w.ds = append(w.ds, fromHCL(hd)...)
+		return
+	}
+	if w.f.limit != "" {
+		return
+	}
+	dst, err := appendJSON(w.dst, v)
+	if err != nil {
+		w.ds.errorf("invalid-value", s.node.Range(), "Value cannot be passed on", "%s.", sentence(err))
+		return
+	}
+	w.dst = dst
+}
+
+func (f *frame) limitDiag() Diagnostics {
+	var ds Diagnostics
+	ds.errorf("evaluation-limit", f.at, "Expression is too expensive", "%s.", limitText(f.limit))
+	return ds
+}
+
+func limitText(reason string) string {
+	return fmt.Sprintf("The evaluation was stopped because %s. Do this work in a step", reason)
+}

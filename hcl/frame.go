@@ -1,0 +1,250 @@
+package hcl
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	hclv2 "github.com/hashicorp/hcl/v2"
+	"github.com/retrace-dev/engine/sdk"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// mode says how much is known while an expression is evaluated.
+type mode uint8
+
+const (
+	evaluating mode = iota // everything
+	planning               // variables and files, nothing of any step
+	checking               // types only
+)
+
+// Bounds of one evaluation: of one argument of one step. A flow is a program
+// someone else may have written.
+const (
+	maxIterations = 200_000    // of `for`, and calls of functions
+	maxWork       = 20_000_000 // elements and bytes looked at by functions, in units of 64 bytes
+)
+
+// frame is one evaluation. It reaches our nodes through the EvalContext, under
+// a name that no identifier can have, and belongs to one goroutine.
+type frame struct {
+	e      *Evaluator
+	mode   mode
+	up     Upstream
+	ctx    hclv2.EvalContext
+	locals map[int]*cell // those that name facets, while evaluating
+	reads  []read
+	limit  string // which bound was hit; "" for none
+	at     hclv2.Range
+
+	iterations, work int
+	depth            int // of templates inside each other
+}
+
+// read is a file, or a function of one, that an evaluation looked at.
+type read struct {
+	call   string // `file("p.txt")`
+	digest sdk.Digest
+}
+
+const frameKey = " frame"
+
+var frameType = cty.Capsule("frame", reflect.TypeFor[frame]())
+
+func (e *Evaluator) frame(m mode, up Upstream) *frame {
+	f := &frame{e: e, mode: m, up: up}
+	f.ctx.Variables = map[string]cty.Value{frameKey: cty.CapsuleVal(frameType, f)}
+	return f
+}
+
+// frameOf finds the frame of a context; nil without one, which happens only
+// when HCL looks at an expression statically.
+func frameOf(ctx *hclv2.EvalContext) *frame {
+	for ; ctx != nil; ctx = ctx.Parent() {
+		if v, ok := ctx.Variables[frameKey]; ok {
+			return v.EncapsulatedValue().(*frame)
+		}
+	}
+	return nil
+}
+
+// spend counts work. It returns false once a bound was hit; nodes then return
+// an unknown value at once, so that whatever encloses them ends soon.
+func (f *frame) spend(at hclv2.Range, iterations, work int) bool {
+	f.iterations += iterations
+	f.work += work
+	if f.limit == "" {
+		switch {
+		case f.iterations > maxIterations:
+			f.stop(at, fmt.Sprintf("it loops and calls functions more than %d times", maxIterations))
+		case f.work > maxWork:
+			f.stop(at, "it looks at too much data")
+		}
+	}
+	return f.limit == ""
+}
+
+func (f *frame) stop(at hclv2.Range, reason string) {
+	if f.limit == "" {
+		f.limit, f.at = reason, at
+	}
+}
+
+// size counts the measuring of v and refuses one that is too large.
+func (f *frame) size(at hclv2.Range, v cty.Value) bool {
+	if v.Type().IsPrimitiveType() && v.Type() != cty.String {
+		return f.limit == ""
+	}
+	n, text := measure(v)
+	if n > maxElements {
+		f.stop(at, fmt.Sprintf("it makes a value of more than %d elements", maxElements))
+	}
+	if text > maxText {
+		f.stop(at, fmt.Sprintf("it makes a value of more than %d MiB", maxText>>20))
+	}
+	return f.spend(at, 0, n+text>>6)
+}
+
+// value evaluates x. With an error the value is of no use.
+func (f *frame) value(x *expression) (cty.Value, Diagnostics) {
+	f.prepare(x.locals)
+	v, hd := x.node.Value(&f.ctx)
+	if f.limit != "" {
+		return cty.DynamicVal, f.limitDiag()
+	}
+	if len(hd) == 0 {
+		return v, nil
+	}
+	return v, fromHCL(hd)
+}
+
+// cell is the value of a local.
+type cell struct {
+	once  sync.Once
+	done  bool // written under once; read by prepare only as a hint, under mu
+	mu    sync.Mutex
+	v     cty.Value
+	diags hclv2.Diagnostics
+	reads []read
+}
+
+func (c *cell) ready() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.done
+}
+
+// cell returns the place where the value of a local is kept: for the whole run
+// if it names no facet, else for this evaluation.
+func (f *frame) cell(i int) *cell {
+	switch {
+	case f.mode == planning:
+		return &f.e.planCells[i]
+	case f.mode == checking || f.e.p.locals[i].expr.facets == 0:
+		return &f.e.cells[i]
+	}
+	c := f.locals[i]
+	if c == nil {
+		if f.locals == nil {
+			f.locals = map[int]*cell{}
+		}
+		c = new(cell)
+		f.locals[i] = c
+	}
+	return c
+}
+
+// prepare evaluates locals, those they name first. It keeps its own stack,
+// because a chain of locals may be as long as the file.
+func (f *frame) prepare(locals []int) {
+	if len(locals) == 0 {
+		return
+	}
+	type visit struct {
+		local int
+		open  bool
+	}
+	stack := make([]visit, 0, len(locals))
+	for _, l := range locals {
+		stack = append(stack, visit{local: l})
+	}
+	for len(stack) > 0 {
+		v := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		c := f.cell(v.local)
+		if c.ready() {
+			continue
+		}
+		l := &f.e.p.locals[v.local]
+		if v.open || l.cyclic {
+			f.fill(c, l)
+			continue
+		}
+		stack = append(stack, visit{v.local, true})
+		for _, n := range l.expr.locals {
+			if !f.cell(n).ready() {
+				stack = append(stack, visit{local: n})
+			}
+		}
+	}
+}
+
+func (f *frame) fill(c *cell, l *local) {
+	c.once.Do(func() {
+		c.v = cty.DynamicVal
+		if !l.cyclic && l.expr != nil {
+			sub := f.e.frame(f.mode, f.up)
+			sub.locals = f.locals
+			c.v, c.diags = l.expr.node.Value(&sub.ctx)
+			if !c.diags.HasErrors() {
+				sub.size(l.expr.rng, c.v)
+			}
+			if sub.limit != "" {
+				c.v = cty.DynamicVal
+				c.diags = evalDiag("evaluation-limit", nil, nil, sub.at, "Expression is too expensive", "%s.", limitText(sub.limit))
+			}
+			c.reads = sub.reads
+		}
+		c.mu.Lock()
+		c.done = true
+		c.mu.Unlock()
+	})
+}
+
+// Evaluator evaluates the expressions of a flow for one run. It is safe for
+// concurrent use; the diagnostics of its methods have the kind of detail that a
+// failed step shows to a person.
+//
+// Evaluating one step costs the same in a flow of a hundred steps and of fifty
+// thousand: only what an expression names is looked at, and of an output only
+// the part that it names is decoded.
+type Evaluator struct {
+	p         *program
+	values    *Values // nil while checking
+	run       RunInfo
+	files     *files
+	cells     []cell
+	planCells []cell
+	inputs    varDigests
+}
+
+// RunInfo is what run.* and timestamp() say.
+type RunInfo struct {
+	ID        string
+	StartedAt time.Time
+}
+
+// Evaluator returns an evaluator for one run. v must come from Bind of the same
+// Workflow, which must have no errors. Files are read at most once in its life.
+func (w *Workflow) Evaluator(v *Values, run RunInfo) *Evaluator {
+	return newEvaluator(w.impl, v, run)
+}
+
+func newEvaluator(p *program, v *Values, run RunInfo) *Evaluator {
+	return &Evaluator{
+		p: p, values: v, run: run, files: &files{dir: p.dir},
+		cells: make([]cell, len(p.locals)), planCells: make([]cell, len(p.locals)),
+	}
+}

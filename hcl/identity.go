@@ -1,0 +1,160 @@
+package hcl
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	hclv2 "github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/retrace-dev/engine/sdk"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// varDigests remembers the digests of values from outside: many steps name the
+// same ones.
+type varDigests struct {
+	mu sync.Mutex
+	by map[string]sdk.Digest
+}
+
+// Identity returns what the keys of a step are made of. Nothing of another step
+// is asked for: the digests have a hole where a facet stands, in the order of
+// Step.Facets.
+func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
+	code := &e.p.steps[step]
+	var id Identity
+	var ds Diagnostics
+	values := map[string]sdk.Digest{}
+	id.When = e.identify(code.when, values, &ds)
+	id.Input = e.identify(code.input, values, &ds)
+	for name, d := range values {
+		id.Values = append(id.Values, ValueIdentity{name, d})
+		id.RunBound = id.RunBound || name == "timestamp()" || strings.HasPrefix(name, "run.")
+	}
+	slices.SortFunc(id.Values, func(a, b ValueIdentity) int { return strings.Compare(a.Name, b.Name) })
+	if code.outType != cty.NilType {
+		id.Type = sdk.Sum([]byte(typeText(code.outType)))
+	}
+	if code.salt != nil {
+		v, saltDs := e.frame(evaluating, nil).value(code.salt)
+		ds = append(ds, saltDs...)
+		if !saltDs.HasErrors() {
+			id.Salt = e.digestOf(v, code.salt.rng, &ds)
+		}
+	}
+	if code.input != nil {
+		id.Attributes = e.attributes(code.input)
+	}
+	if code.plugin >= 0 {
+		config, configDs := e.Config(code.plugin)
+		ds = append(ds, configDs...)
+		id.Config = sdk.Sum(config)
+	}
+	if ds.HasErrors() {
+		return Identity{}, ds
+	}
+	return id, nil
+}
+
+// identify digests an argument: its canonical form and the values from outside
+// that it names, which it adds to values.
+func (e *Evaluator) identify(x *expression, values map[string]sdk.Digest, ds *Diagnostics) sdk.Digest {
+	if x == nil {
+		return sdk.Digest{}
+	}
+	own := map[string]sdk.Digest{}
+	e.outside(x, own)
+	if x.clock {
+		own["timestamp()"] = sdk.Sum([]byte(e.startedAt()))
+	}
+	if x.readsFile {
+		f := e.frame(planning, nil)
+		_, fileDs := f.value(x)
+		*ds = append(*ds, fileDs...)
+		for _, r := range f.reads {
+			own[r.call] = r.digest
+		}
+	}
+	h := begin("argument ").digest(x.canon)
+	for _, name := range keysOfMap(own) {
+		h = h.str(name).digest(own[name])
+		values[name] = own[name]
+	}
+	return h.sum()
+}
+
+// outside collects the values that x and the locals it names take from
+// variables and from the run.
+func (e *Evaluator) outside(x *expression, into map[string]sdk.Digest) {
+	stack := [][]*refExpr{x.items}
+	var seen map[int]bool
+	for len(stack) > 0 {
+		items := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, r := range items {
+			switch r.kind {
+			case refLocal:
+				l := &e.p.locals[r.index]
+				if l.expr == nil || len(l.expr.items) == 0 || seen[r.index] {
+					continue
+				}
+				if seen == nil {
+					seen = map[int]bool{}
+				}
+				seen[r.index] = true
+				stack = append(stack, l.expr.items)
+			case refVar, refRun, refPath:
+				into[r.text] = e.outsideDigest(r)
+			}
+		}
+	}
+}
+
+func (e *Evaluator) outsideDigest(r *refExpr) sdk.Digest {
+	e.inputs.mu.Lock()
+	d, ok := e.inputs.by[r.text]
+	e.inputs.mu.Unlock()
+	if ok {
+		return d
+	}
+	v, hd := r.Value(&e.frame(planning, nil).ctx)
+	if hd.HasErrors() {
+		d = sdk.Sum([]byte("absent")) // inside try; elsewhere the evaluation will say so
+	} else if b, err := appendJSON(nil, v); err == nil {
+		d = sdk.Sum(b)
+	}
+	e.inputs.mu.Lock()
+	defer e.inputs.mu.Unlock()
+	if e.inputs.by == nil {
+		e.inputs.by = map[string]sdk.Digest{}
+	}
+	e.inputs.by[r.text] = d
+	return d
+}
+
+func (e *Evaluator) digestOf(v cty.Value, at hclv2.Range, ds *Diagnostics) sdk.Digest {
+	b, err := appendJSON(nil, v)
+	if err != nil {
+		ds.errorf("invalid-value", at, "Value cannot be used", "%s.", sentence(err))
+	}
+	return sdk.Sum(b)
+}
+
+// attributes is the canonical form of each attribute of a literal object.
+func (e *Evaluator) attributes(x *expression) []AttributeIdentity {
+	obj, ok := unwrap(x.node).(*hclsyntax.ObjectConsExpr)
+	if !ok {
+		return nil
+	}
+	var out []AttributeIdentity
+	for _, it := range sortedItems(obj) {
+		key, ok := literalKey(it.KeyExpr)
+		if !ok {
+			return nil
+		}
+		c := canonizer{p: e.p, out: &expression{}}
+		out = append(out, AttributeIdentity{key, c.digest(it.ValueExpr)})
+	}
+	return out
+}

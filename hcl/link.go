@@ -1,0 +1,214 @@
+package hcl
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// link does what needs all names and contents: cycles, canonical forms, the
+// facets of each step, and types.
+func (r *reader) link() {
+	for _, i := range r.cycles() {
+		r.p.canonize(r.p.locals[i].expr)
+	}
+	for i := range r.p.steps {
+		code := &r.p.steps[i]
+		for _, x := range []*expression{code.when, code.input, code.salt} {
+			r.p.canonize(x)
+		}
+		if code.input != nil {
+			code.input.shape = r.p.shapeOf(code.input.node, 0)
+		}
+		s := &r.w.Steps[i]
+		order := s.Facets // depends_on, which comes last
+		s.Facets = nil
+		r.facets(code.when, &s.Facets, s.Address())
+		s.WhenFacets = len(s.Facets)
+		r.facets(code.input, &s.Facets, s.Address())
+		s.Facets = append(s.Facets, order...)
+		r.noFacets(code.salt, inSalt)
+	}
+	for i := range r.p.plugins {
+		r.p.canonize(r.p.plugins[i])
+		r.noFacets(r.p.plugins[i], inConfig)
+	}
+	for i := range r.p.outputs {
+		x := r.p.outputs[i]
+		r.p.canonize(x)
+		if x != nil {
+			x.shape = r.p.shapeOf(x.node, 0)
+		}
+		r.facets(x, &r.w.Outputs[i].Facets, "output."+r.w.Outputs[i].Name)
+	}
+}
+
+func (r *reader) facets(x *expression, out *[]FacetRef, who string) {
+	if x == nil {
+		return
+	}
+	if x.facets > maxFacets {
+		r.ds.errorf("too-many-references", x.rng, "Too many references", "With its locals written out, %s names the results of steps more than %d times. Let a step put them together.", who, maxFacets)
+		return
+	}
+	r.p.expand(x, func(ref *refExpr, optional bool) {
+		kind := Soft
+		if ref.facet == 0 {
+			kind = Hard
+			if optional {
+				kind = Optional
+			}
+		}
+		*out = append(*out, FacetRef{Step: ref.index, Facet: ref.facet, Kind: kind, Range: rangeOf(ref.SrcRange)})
+	})
+}
+
+// noFacets reports locals that bring facets to where none may be.
+func (r *reader) noFacets(x *expression, at place) {
+	if x == nil || x.facets == 0 {
+		return
+	}
+	for _, ref := range x.uses {
+		if ref.kind == refLocal && r.p.locals[ref.index].expr != nil && r.p.locals[ref.index].expr.facets > 0 {
+			r.ds.errorf("reference-not-allowed", ref.SrcRange, "Reference is not allowed here", "%s names the result of a step and cannot be used in %s, which is evaluated before any step has run. Pass the value through a step's input.", ref.text, at.what)
+		}
+	}
+}
+
+// types evaluates every expression with all that is not in the text unknown,
+// which finds misspelt attributes and wrong arguments without any value.
+func (r *reader) types() {
+	r.check.resize()
+	for i := range r.p.locals {
+		if x := r.p.locals[i].expr; x != nil && !r.p.locals[i].cyclic {
+			r.check.frame(checking, nil).prepare([]int{i})
+			r.ds = append(r.ds, fromHCL(r.check.cells[i].diags)...)
+		}
+	}
+	for i := range r.p.vars {
+		for _, v := range r.p.vars[i].validations {
+			r.want(v.condition, cty.Bool, "condition", "must be true or false")
+			r.want(v.message, cty.String, "error_message", "must be a string")
+		}
+	}
+	for i := range r.p.plugins {
+		r.wantObject(r.p.plugins[i], "config")
+	}
+	for i := range r.p.steps {
+		code := &r.p.steps[i]
+		r.want(code.when, cty.Bool, "when", "must be true or false")
+		r.wantObject(code.input, "input")
+		r.checked(code.salt)
+	}
+	for i := range r.p.outputs {
+		r.checked(r.p.outputs[i])
+	}
+}
+
+func (r *reader) checked(x *expression) (cty.Value, bool) {
+	if x == nil {
+		return cty.NilVal, false
+	}
+	v, ds := r.check.frame(checking, nil).value(x)
+	r.ds = append(r.ds, ds...)
+	return v, !ds.HasErrors()
+}
+
+func (r *reader) want(x *expression, ty cty.Type, name, rule string) {
+	v, ok := r.checked(x)
+	if !ok || v.Type() == ty && !(v.IsKnown() && v.IsNull()) || v.Type() == cty.DynamicPseudoType && !(v.IsKnown() && v.IsNull()) {
+		return
+	}
+	r.ds.errorf("wrong-type", x.rng, "Wrong type", "%s %s, this is %s.", name, rule, describe(v))
+}
+
+func (r *reader) wantObject(x *expression, name string) {
+	v, ok := r.checked(x)
+	if !ok || isObject(v) || v.Type() == cty.DynamicPseudoType && !(v.IsKnown() && v.IsNull()) {
+		return
+	}
+	r.ds.errorf("wrong-type", x.rng, "Wrong type", "%s", objectRule(name, v))
+}
+
+func isObject(v cty.Value) bool {
+	return (v.Type().IsObjectType() || v.Type().IsMapType()) && !(v.IsKnown() && v.IsNull())
+}
+
+func objectRule(name string, v cty.Value) string {
+	return fmt.Sprintf("%s must be an object, such as { text = … }; this is %s.", name, describe(v))
+}
+
+// resize makes room for the locals; the evaluator was made before they had
+// expressions.
+func (e *Evaluator) resize() {
+	e.cells = make([]cell, len(e.p.locals))
+}
+
+// shape is how the JSON of an input or output is put together: what can be is
+// taken over from outputs byte for byte, the rest is evaluated.
+type shape struct {
+	keys  []string // of an object, sorted
+	items []*shape
+	kind  shapeKind
+	ref   *refExpr             // shapeRaw
+	node  hclsyntax.Expression // shapeValue
+}
+
+type shapeKind uint8
+
+const (
+	shapeValue shapeKind = iota
+	shapeRaw
+	shapeObject
+	shapeTuple
+)
+
+// maxShape is how many levels of literal objects are taken apart.
+const maxShape = 32
+
+func (p *program) shapeOf(e hclsyntax.Expression, depth int) *shape {
+	if r := p.bare(e); r != nil {
+		return &shape{kind: shapeRaw, ref: r}
+	}
+	if depth < maxShape {
+		switch t := unwrap(e).(type) {
+		case *hclsyntax.TupleConsExpr:
+			s := &shape{kind: shapeTuple}
+			for _, x := range t.Exprs {
+				s.items = append(s.items, p.shapeOf(x, depth+1))
+			}
+			return s
+		case *hclsyntax.ObjectConsExpr:
+			s := &shape{kind: shapeObject}
+			for _, it := range sortedItems(t) {
+				key, ok := literalKey(it.KeyExpr)
+				if !ok {
+					return &shape{node: e}
+				}
+				s.keys = append(s.keys, key)
+				s.items = append(s.items, p.shapeOf(it.ValueExpr, depth+1))
+			}
+			return s
+		}
+	}
+	return &shape{node: e}
+}
+
+// bare returns the reference to an output that e is, directly or by way of
+// locals; nil if e is anything else.
+func (p *program) bare(e hclsyntax.Expression) *refExpr {
+	for range len(p.locals) + 1 {
+		r, ok := unwrap(e).(*refExpr)
+		switch {
+		case !ok:
+			return nil
+		case r.kind == refFacet && r.facet == 0 && r.path != nil:
+			return r
+		case r.kind != refLocal || len(r.rest) > 0 || p.locals[r.index].expr == nil || p.locals[r.index].cyclic:
+			return nil
+		}
+		e = p.locals[r.index].expr.node
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package hcl
+
+import (
+	hclv2 "github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/retrace-dev/engine/sdk"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// program is the part of a Workflow that evaluation needs. Its slices run
+// beside those of the Workflow. It does not change after Load.
+type program struct {
+	dir     string // of the flow's files; "" when parsed from bytes
+	vars    []variable
+	locals  []local
+	steps   []stepCode
+	plugins []*expression // config; nil when not written
+	outputs []*expression // value; nil after an error
+
+	varIndex, localIndex, stepIndex, pluginIndex map[string]int
+
+	// Names in the order of declaration, for suggestions.
+	varNames, localNames, stepNames, pluginNames []string
+}
+
+type variable struct {
+	name        string
+	ty          cty.Type // optional attributes still marked as such
+	typed       bool     // a type was written
+	defaults    *typeexpr.Defaults
+	def         cty.Value // converted; NilVal when required
+	nullable    bool
+	rng         hclv2.Range
+	validations []validation
+}
+
+type validation struct {
+	condition, message *expression
+}
+
+type local struct {
+	name   string
+	expr   *expression
+	rng    hclv2.Range
+	cyclic bool // part of a cycle; the flow has an error then
+}
+
+type stepCode struct {
+	plugin            int         // -1 after an error
+	when, input, salt *expression // nil when not written
+	outType           cty.Type    // NilType when not written
+}
+
+// expression is one argument's value, ready to be evaluated.
+type expression struct {
+	node hclsyntax.Expression
+	rng  hclv2.Range
+
+	// uses are the references in the order of the text, and locals the locals
+	// among them, each once.
+	uses   []*refExpr
+	locals []int
+	free   []string // of a template file: the roots it names
+
+	// What follows is filled in by canonize, once locals are in order.
+	items     []*refExpr // in the order of the canonical form
+	canon     sdk.Digest
+	literal   cty.Value // what the expression is, if it is a literal; else NilVal
+	facets    int       // named here and in locals, with repetition; at most maxFacets+1
+	readsFile bool      // here or in a local
+	clock     bool      // timestamp() is called here or in a local
+	shape     *shape    // for input: how the JSON is put together
+}
+
+// maxFacets bounds the facets one argument may name. Locals are expanded where
+// they are used, and a chain of locals can name one facet 2^64 times.
+const maxFacets = 100_000
+
+// refKind is what a reference names.
+type refKind uint8
+
+const (
+	refVar refKind = iota
+	refLocal
+	refFacet
+	refRun
+	refPath
+)
+
+// refExpr is a reference to something outside the expression. It replaces
+// HCL's node so that evaluation finds the one value it needs, instead of being
+// handed every step of the flow.
+type refExpr struct {
+	*hclsyntax.ScopeTraversalExpr
+	kind     refKind
+	index    int // into the program's slice; -1 when unknown
+	facet    sdk.Facet
+	optional bool // in an argument of try or can
+	name     string
+	text     string          // as written, normalised
+	rest     hclv2.Traversal // after what kind and index stand for
+	path     []step          // rest again, for JSON; nil when it cannot be followed there
+}

@@ -1,0 +1,271 @@
+package hcl
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	hclv2 "github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/retrace-dev/engine/sdk"
+	"github.com/zclconf/go-cty/cty"
+)
+
+var errorFacetType = cty.Object(map[string]cty.Type{"class": cty.String, "message": cty.String})
+
+// Value finds the one value that r names.
+func (r *refExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
+	f := frameOf(ctx)
+	if f == nil || r.index < 0 || f.limit != "" {
+		return cty.DynamicVal, nil
+	}
+	switch r.kind {
+	case refVar:
+		v := &f.e.p.vars[r.index]
+		if f.mode == checking {
+			return r.follow(cty.UnknownVal(v.ty.WithoutOptionalAttributesDeep()), ctx)
+		}
+		return r.follow(f.e.values.vals[r.index], ctx)
+	case refLocal:
+		c := f.cell(r.index)
+		if !c.ready() {
+			return cty.DynamicVal, nil // only in a flow that has errors
+		}
+		f.reads = append(f.reads, c.reads...)
+		if c.diags.HasErrors() {
+			if f.mode == checking {
+				return cty.DynamicVal, nil // the local itself is reported
+			}
+			return cty.DynamicVal, c.diags
+		}
+		return r.follow(c.v, ctx)
+	case refRun:
+		if f.mode == checking {
+			return r.follow(cty.UnknownVal(cty.String), ctx)
+		}
+		if r.name == "run.id" {
+			return r.follow(cty.StringVal(f.e.run.ID), ctx)
+		}
+		return r.follow(cty.StringVal(f.e.startedAt()), ctx)
+	case refPath:
+		return r.follow(cty.StringVal(f.e.p.dir), ctx)
+	}
+	return r.facetValue(f, ctx)
+}
+
+func (e *Evaluator) startedAt() string { return e.run.StartedAt.UTC().Format(time.RFC3339) }
+
+func (r *refExpr) facetValue(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
+	if f.mode != evaluating {
+		ty := cty.DynamicPseudoType
+		switch r.facet {
+		case sdk.FacetOutput:
+			if t := f.e.p.steps[r.index].outType; t != cty.NilType {
+				ty = t.WithoutOptionalAttributesDeep()
+			}
+		case sdk.FacetStatus:
+			ty = cty.String
+		case sdk.FacetError:
+			ty = errorFacetType
+		case sdk.FacetAttempts:
+			ty = cty.Number
+		case sdk.FacetDegraded:
+			ty = cty.Bool
+		}
+		return r.follow(cty.UnknownVal(ty), ctx)
+	}
+	res := f.up(r.index)
+	switch r.facet {
+	case sdk.FacetStatus:
+		return r.follow(cty.StringVal(res.State.String()), ctx)
+	case sdk.FacetAttempts:
+		return r.follow(cty.NumberIntVal(int64(res.Attempts)), ctx)
+	case sdk.FacetDegraded:
+		return r.follow(cty.BoolVal(res.Degraded), ctx)
+	case sdk.FacetError:
+		if res.Error == nil {
+			return r.follow(cty.NullVal(errorFacetType), ctx)
+		}
+		return r.follow(cty.ObjectVal(map[string]cty.Value{
+			"class": cty.StringVal(string(res.Error.Class)), "message": cty.StringVal(res.Error.Message),
+		}), ctx)
+	}
+	raw, hd := r.raw(res, ctx)
+	if hd != nil {
+		return cty.DynamicVal, hd
+	}
+	v, err := decodeJSON(raw, typeAt(f.e.p.steps[r.index].outType, r.path))
+	if err != nil {
+		return cty.DynamicVal, evalDiag("invalid-output", r, ctx, r.SrcRange, "Output cannot be used in an expression", "%s: %s.", r.text, err)
+	}
+	return v, nil
+}
+
+// raw is the JSON text that a reference to an output stands for.
+func (r *refExpr) raw(res Result, ctx *hclv2.EvalContext) (json.RawMessage, hclv2.Diagnostics) {
+	base := "step." + r.name + ".output"
+	if res.State != sdk.Succeeded || res.Output == nil {
+		return nil, evalDiag("absent-output", r, ctx, r.SrcRange, "Output is absent", "step.%s is %s and has no output. Where that may happen, write try(%s, …).", r.name, res.State, r.text)
+	}
+	if r.path == nil {
+		return nil, evalDiag("invalid-index", r, ctx, r.SrcRange, "Invalid index", "%s is no place in a value: an index is a whole number from 0.", r.text)
+	}
+	at, n, ok := find(res.Output, r.path)
+	if ok {
+		return at, nil
+	}
+	where := base + traversalText(r.rest[:n])
+	s := r.path[n]
+	detail, code := "", "unsupported-attribute"
+	switch kind := kindOf(at); {
+	case kind == "null":
+		detail = fmt.Sprintf("%s is null.", where)
+	case s.isIndex && kind == "list":
+		code = "invalid-index"
+		k := 0
+		elements(at, func([]byte) bool { k++; return true })
+		detail = fmt.Sprintf("%s has %d elements, there is no index %d; the first is 0.", where, k, s.index)
+	case !s.isIndex && kind == "object":
+		keys := keysOf(at)
+		detail = fmt.Sprintf("%s has no attribute %q; it has %s.%s", where, s.name, listOf(keys), didYouMean(s.name, keys))
+	case !s.isIndex && kind == "list":
+		detail = fmt.Sprintf("%s is a list and has no attribute %q. Choose an element first: %[1]s[0].%[2]s, or take it of each: %[1]s[*].%[2]s.", where, s.name)
+	default:
+		detail = fmt.Sprintf("%s is a %s (%s) and has nothing inside.", where, kind, shorten(at, 60))
+	}
+	return nil, evalDiag(code, r, ctx, r.rest[n].SourceRange(), "Output has no such part", "%s", detail)
+}
+
+// follow applies the rest of the reference to a cty value.
+func (r *refExpr) follow(v cty.Value, ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
+	if len(r.rest) == 0 {
+		return v, nil
+	}
+	base := r.Traversal[:len(r.Traversal)-len(r.rest)]
+	for i := range r.rest {
+		next, hd := r.rest[i : i+1].TraverseRel(v)
+		if !hd.HasErrors() {
+			v = next
+			continue
+		}
+		where := traversalText(base) + traversalText(r.rest[:i])
+		at := r.rest[i].SourceRange()
+		name, isAttr := attrName(r.rest, i)
+		switch ty := v.Type(); {
+		case v.IsKnown() && v.IsNull():
+			return cty.DynamicVal, evalDiag("null-value", r, ctx, at, "Value is null", "%s is null and has nothing inside. Where that may happen, write try(%s, …).", where, r.text)
+		case isAttr && (ty.IsObjectType() || ty.IsMapType()):
+			keys := attributeNames(v)
+			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s has no attribute %q; it has %s.%s", where, name, listOf(keys), didYouMean(name, keys))
+		case isAttr:
+			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s is a %s and has no attribute %q.", where, ty.FriendlyName(), name)
+		}
+		for _, d := range hd {
+			d.Expression, d.EvalContext = r, ctx
+		}
+		return cty.DynamicVal, hd
+	}
+	return v, nil
+}
+
+func attributeNames(v cty.Value) []string {
+	var keys []string
+	if ty := v.Type(); ty.IsObjectType() {
+		for k := range ty.AttributeTypes() {
+			keys = append(keys, k)
+		}
+	} else if v.IsKnown() && !v.IsNull() {
+		for it := v.ElementIterator(); it.Next() && len(keys) < 1000; {
+			k, _ := it.Element()
+			keys = append(keys, k.AsString())
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// typeAt is what ty says about the value at path; any where it says nothing.
+func typeAt(ty cty.Type, path []step) cty.Type {
+	for _, s := range path {
+		switch {
+		case ty == cty.NilType:
+			return cty.DynamicPseudoType
+		case ty.IsObjectType() && !s.isIndex && ty.HasAttribute(s.name):
+			ty = ty.AttributeType(s.name)
+		case ty.IsMapType() && !s.isIndex, ty.IsListType() && s.isIndex:
+			ty = ty.ElementType()
+		case ty.IsTupleType() && s.isIndex && s.index < ty.Length():
+			ty = ty.TupleElementType(s.index)
+		default:
+			return cty.DynamicPseudoType
+		}
+	}
+	if ty == cty.NilType {
+		return cty.DynamicPseudoType
+	}
+	return ty
+}
+
+// namedValues are the values of what an expression names, for a diagnostic.
+func namedValues(e hclv2.Expression, ctx *hclv2.EvalContext) []NamedValue {
+	node, ok := e.(hclsyntax.Node)
+	f := frameOf(ctx)
+	if !ok || f == nil || f.mode == checking {
+		return nil
+	}
+	w := &valueWalker{ctx: ctx}
+	hclsyntax.Walk(node, w)
+	return w.out
+}
+
+type valueWalker struct {
+	ctx    *hclv2.EvalContext
+	hidden []map[string]struct{}
+	out    []NamedValue
+}
+
+func (w *valueWalker) Enter(n hclsyntax.Node) hclv2.Diagnostics {
+	name, e := "", hclsyntax.Expression(nil)
+	switch t := n.(type) {
+	case hclsyntax.ChildScope:
+		w.hidden = append(w.hidden, t.LocalNames)
+		return nil
+	case *refExpr:
+		name, e = t.text, t
+	case *hclsyntax.ScopeTraversalExpr:
+		for _, h := range w.hidden {
+			if _, ok := h[t.Traversal.RootName()]; ok {
+				return nil // a variable that has no value here
+			}
+		}
+		name, e = traversalText(t.Traversal), t
+	default:
+		return nil
+	}
+	if len(w.out) >= 6 || slices.ContainsFunc(w.out, func(v NamedValue) bool { return v.Name == name }) {
+		return nil
+	}
+	if r, ok := e.(*refExpr); ok && r.kind == refFacet && r.facet == sdk.FacetOutput {
+		f := frameOf(w.ctx)
+		if f.mode != evaluating {
+			return nil
+		}
+		if raw, hd := r.raw(f.up(r.index), nil); hd == nil {
+			w.out = append(w.out, NamedValue{name, shorten([]byte(strings.ToValidUTF8(string(raw[:min(len(raw), 400)]), "")), 80)})
+		}
+		return nil
+	}
+	if v, hd := e.Value(w.ctx); !hd.HasErrors() && v.IsWhollyKnown() {
+		w.out = append(w.out, NamedValue{name, preview(v)})
+	}
+	return nil
+}
+
+func (w *valueWalker) Exit(n hclsyntax.Node) hclv2.Diagnostics {
+	if _, ok := n.(hclsyntax.ChildScope); ok {
+		w.hidden = w.hidden[:len(w.hidden)-1]
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package hcl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// typeText is a type as one would write it, attributes in order of name.
+func typeText(ty cty.Type) string {
+	switch {
+	case ty == cty.DynamicPseudoType:
+		return "any"
+	case ty.IsPrimitiveType():
+		return ty.FriendlyName()
+	case ty.IsListType():
+		return "list(" + typeText(ty.ElementType()) + ")"
+	case ty.IsSetType():
+		return "set(" + typeText(ty.ElementType()) + ")"
+	case ty.IsMapType():
+		return "map(" + typeText(ty.ElementType()) + ")"
+	case ty.IsTupleType():
+		parts := make([]string, ty.Length())
+		for i := range parts {
+			parts[i] = typeText(ty.TupleElementType(i))
+		}
+		return "tuple([" + strings.Join(parts, ", ") + "])"
+	case ty.IsObjectType():
+		var parts []string
+		for _, name := range attributesOf(ty) {
+			t := typeText(ty.AttributeType(name))
+			if ty.AttributeOptional(name) {
+				t = "optional(" + t + ")"
+			}
+			parts = append(parts, name+" = "+t)
+		}
+		if len(parts) == 0 {
+			return "object({})"
+		}
+		return "object({ " + strings.Join(parts, ", ") + " })"
+	}
+	return ty.FriendlyName()
+}
+
+func attributesOf(ty cty.Type) []string {
+	var names []string
+	for n := range ty.AttributeTypes() {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// convertTo is what a variable of type ty makes of v: attributes that the type
+// does not have are an error, defaults are filled in, then cty converts.
+func convertTo(v cty.Value, ty cty.Type, defaults *typeexpr.Defaults) (cty.Value, error) {
+	if err := closed(v, ty, ""); err != nil {
+		return cty.NilVal, err
+	}
+	if defaults != nil && v.IsKnown() && !v.IsNull() {
+		v = defaults.Apply(v)
+	}
+	out, err := convert.Convert(v, ty)
+	if err != nil {
+		var at cty.PathError
+		if errors.As(err, &at) && len(at.Path) > 0 {
+			return cty.NilVal, fmt.Errorf("at %s: %w", pathText(at.Path), err)
+		}
+		return cty.NilVal, err
+	}
+	return out, nil
+}
+
+// closed refuses attributes that an object type does not have, at any depth.
+func closed(v cty.Value, ty cty.Type, at string) error {
+	if !v.IsKnown() || v.IsNull() || ty == cty.DynamicPseudoType || ty.IsPrimitiveType() || !v.CanIterateElements() {
+		return nil
+	}
+	isObject := v.Type().IsObjectType() || v.Type().IsMapType()
+	i := 0
+	for it := v.ElementIterator(); it.Next(); i++ {
+		k, elem := it.Element()
+		elemType, where := cty.DynamicPseudoType, fmt.Sprintf("%s[%d]", at, i)
+		switch {
+		case ty.IsObjectType() && isObject:
+			name := k.AsString()
+			where = at + "." + name
+			if !ty.HasAttribute(name) {
+				names := attributesOf(ty)
+				where := ""
+				if at != "" {
+					where = " at " + strings.TrimPrefix(at, ".")
+				}
+				return fmt.Errorf("there is no attribute %q%s; the type has %s.%s", name, where, listOf(names), strings.TrimSuffix(didYouMean(name, names), "."))
+			}
+			elemType = ty.AttributeType(name)
+		case ty.IsMapType() && isObject:
+			where = at + "." + k.AsString()
+			elemType = ty.ElementType()
+		case ty.IsListType() && !isObject, ty.IsSetType() && !isObject:
+			elemType = ty.ElementType()
+		case ty.IsTupleType() && !isObject && i < ty.Length():
+			elemType = ty.TupleElementType(i)
+		}
+		if err := closed(elem, elemType, where); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pathText(p cty.Path) string {
+	var b strings.Builder
+	for _, s := range p {
+		switch s := s.(type) {
+		case cty.GetAttrStep:
+			b.WriteString("." + s.Name)
+		case cty.IndexStep:
+			b.WriteString("[" + preview(s.Key) + "]")
+		}
+	}
+	return strings.TrimPrefix(b.String(), ".")
+}
