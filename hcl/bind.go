@@ -97,7 +97,7 @@ func (b *binder) set(name string, v cty.Value, at Range) {
 		b.given[i] = given{v, at}
 		return
 	}
-	hint := didYouMean(name, b.p.varNames)
+	hint := DidYouMean(name, b.p.varNames)
 	if hint == "" {
 		hint = fmt.Sprintf(" The workflow has %s.", listOf(slices.Sorted(slices.Values(b.p.varNames))))
 	}

@@ -93,7 +93,7 @@ func checkBlock(ds *Diagnostics, b *hclsyntax.Block, t *blockType) *block {
 		out.attrs[norm] = a
 		if !t.free && !slices.Contains(t.args, norm) {
 			detail := "There is no argument %q in %s.%s"
-			hint := didYouMean(norm, t.args)
+			hint := DidYouMean(norm, t.args)
 			if t.inner[norm] != nil {
 				hint = " It is a block: write " + norm + " { … } without the equals sign."
 			}
@@ -110,7 +110,7 @@ func checkBlock(ds *Diagnostics, b *hclsyntax.Block, t *blockType) *block {
 	for _, in := range b.Body.Blocks {
 		switch it := t.inner[in.Type]; {
 		case it == nil:
-			hint := didYouMean(in.Type, kinds)
+			hint := DidYouMean(in.Type, kinds)
 			if slices.Contains(t.args, in.Type) {
 				hint = " It is an argument: write " + in.Type + " = … with an equals sign."
 			}
@@ -159,7 +159,7 @@ func keyword(ds *Diagnostics, b *block, arg string, words []string) string {
 	if slices.Contains(words, word) {
 		return word
 	}
-	ds.errorf("invalid-value", e.Range(), "Invalid value", "%s must be %s.%s", arg, alternatives(words), didYouMean(word, words))
+	ds.errorf("invalid-value", e.Range(), "Invalid value", "%s must be %s.%s", arg, alternatives(words), DidYouMean(word, words))
 	return ""
 }
 

@@ -226,7 +226,7 @@ func (c *compiler) call(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
 	}
 	f, ok := functions[t.Name]
 	if !ok {
-		c.ds.errorf("unknown-function", t.NameRange, "Unknown function", "There is no function %q.%s", t.Name, didYouMean(t.Name, Functions()))
+		c.ds.errorf("unknown-function", t.NameRange, "Unknown function", "There is no function %q.%s", t.Name, DidYouMean(t.Name, Functions()))
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: t.Range()}
 	}
 	if c.at.roots == nil && !c.template {
@@ -341,7 +341,7 @@ func (c *compiler) noRoot(r *refExpr, root string) {
 	case planned[root] != "":
 		c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "%s, and this version of the engine does not have that yet. %s may name %s.", planned[root], capital(c.at.what), alternatives(c.at.roots))
 	default:
-		hint := didYouMean(root, c.at.roots)
+		hint := DidYouMean(root, c.at.roots)
 		if _, ok := c.p.localIndex[root]; ok && c.at.allows("local") {
 			hint = fmt.Sprintf(" Did you mean local.%s?", root)
 		} else if _, ok := c.p.varIndex[root]; ok && c.at.allows("var") {
@@ -362,7 +362,7 @@ func (c *compiler) member(r *refExpr, index map[string]int, names []string, what
 	}
 	i, ok := index[name]
 	if !ok {
-		hint := didYouMean(name, names)
+		hint := DidYouMean(name, names)
 		if hint == "" {
 			hint = " " + fmt.Sprintf(declare, name) + "."
 		}
@@ -382,7 +382,7 @@ func (c *compiler) property(r *refExpr, names []string) bool {
 			return true
 		}
 	}
-	c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "There is no %s. %s has %s.%s", r.text, root, alternatives(names), didYouMean(name, names))
+	c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "There is no %s. %s has %s.%s", r.text, capital(root), listOf(names), DidYouMean(name, names))
 	return false
 }
 
@@ -396,11 +396,11 @@ func (c *compiler) facet(r *refExpr) bool {
 	}
 	i, known := c.p.stepIndex[name]
 	if !known {
-		c.ds.errorf("unknown-step", r.SrcRange, "Unknown step", "There is no step %q in this workflow.%s", name, didYouMean(name, c.p.stepNames))
+		c.ds.errorf("unknown-step", r.SrcRange, "Unknown step", "There is no step %q in this workflow.%s", name, DidYouMean(name, c.p.stepNames))
 		return false
 	}
 	if len(r.Traversal) < 3 {
-		c.ds.errorf("invalid-step-reference", r.SrcRange, "Reference names no facet", "A step has the facets %s. Write step.%s.output.", alternatives(facets), name)
+		c.ds.errorf("invalid-step-reference", r.SrcRange, "Reference names no facet", "A step has the facets %s. Write step.%s.output.", listOf(facets), name)
 		return false
 	}
 	facet, ok := attrName(r.Traversal, 2)
@@ -414,11 +414,11 @@ func (c *compiler) facet(r *refExpr) bool {
 		return false
 	}
 	if err := r.facet.UnmarshalText([]byte(facet)); err != nil {
-		hint := didYouMean(facet, facets)
+		hint := DidYouMean(facet, facets)
 		if hint == "" {
 			hint = fmt.Sprintf(" What the step answered is step.%s.output.%s.", name, facet)
 		}
-		c.ds.errorf("unknown-facet", r.Traversal[2].SourceRange(), "Unknown facet of a step", "A step has the facets %s, not %q.%s", alternatives(facets), facet, hint)
+		c.ds.errorf("unknown-facet", r.Traversal[2].SourceRange(), "Unknown facet of a step", "A step has the facets %s, but not %q.%s", listOf(facets), facet, hint)
 		return false
 	}
 	r.kind, r.index, r.name, r.rest = refFacet, i, name, r.Traversal[3:]

@@ -2,6 +2,8 @@ package hcl
 
 import (
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -59,7 +61,7 @@ func (r *reader) firstFile() string {
 func (r *reader) top(body *hclsyntax.Body) {
 	kinds := keysOfMap(topBlocks)
 	for _, a := range body.Attributes {
-		hint := didYouMean(a.Name, kinds)
+		hint := DidYouMean(a.Name, kinds)
 		if topBlocks[a.Name] != nil {
 			hint = " It is a block: write " + a.Name + " … { … } without the equals sign."
 		}
@@ -68,7 +70,7 @@ func (r *reader) top(body *hclsyntax.Body) {
 	for _, b := range body.Blocks {
 		t := topBlocks[b.Type]
 		if t == nil {
-			r.ds.errorf("unsupported-block", b.TypeRange, "Unsupported block", "There is no block %q in a flow.%s", b.Type, orPossible(didYouMean(b.Type, kinds), kinds))
+			r.ds.errorf("unsupported-block", b.TypeRange, "Unsupported block", "There is no block %q in a flow.%s", b.Type, orPossible(DidYouMean(b.Type, kinds), kinds))
 			continue
 		}
 		r.byKind[b.Type] = append(r.byKind[b.Type], checkBlock(&r.ds, b, t))
@@ -144,7 +146,11 @@ func (r *reader) enter(b *block, index map[string]int, names *[]string, where fu
 }
 
 func (r *reader) duplicate(what, name string, at, first hclv2.Range) {
-	r.ds.errorf("duplicate-name", at, "Duplicate name", "There is already a %s %q at %s. Names are compared in Unicode normal form C; choose another one.", what, name, rangeOf(first))
+	note := ""
+	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
+		note = " Names are compared in Unicode normal form C, so two that look alike are equal."
+	}
+	r.ds.errorf("duplicate-name", at, "Duplicate name", "There is already a %s %q at %s. Choose another name.%s", what, name, rangeOf(first), note)
 }
 
 // contents reads what is inside a block.
@@ -317,7 +323,7 @@ func (r *reader) uses(e hclsyntax.Expression, s *Step) {
 	}
 	i, ok := r.p.pluginIndex[name]
 	if !ok {
-		hint := didYouMean(name, r.p.pluginNames)
+		hint := DidYouMean(name, r.p.pluginNames)
 		if hint == "" {
 			hint = " Declare it: plugin \"" + name + "\" { source = … }."
 		}
@@ -362,7 +368,7 @@ func (r *reader) dependsOn(e hclsyntax.Expression, s *Step) {
 		}
 		i, ok := r.p.stepIndex[name]
 		if !ok {
-			r.ds.errorf("unknown-step", t[1].SourceRange(), "Unknown step", "There is no step %q in this workflow.%s", name, didYouMean(name, r.p.stepNames))
+			r.ds.errorf("unknown-step", t[1].SourceRange(), "Unknown step", "There is no step %q in this workflow.%s", name, DidYouMean(name, r.p.stepNames))
 			continue
 		}
 		s.Facets = append(s.Facets, FacetRef{Step: i, Facet: sdk.FacetOutput, Kind: Hard, Order: true, Range: rangeOf(item.Range())})

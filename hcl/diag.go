@@ -202,8 +202,8 @@ func kebab(s string) string {
 	}), "-")
 }
 
-// didYouMean returns ` Did you mean "x"?` for the nearest name, or "".
-func didYouMean(given string, names []string) string {
+// DidYouMean returns ` Did you mean "x"?` for the nearest name, or "".
+func DidYouMean(given string, names []string) string {
 	if n := nearest(given, names); n != "" {
 		return fmt.Sprintf(" Did you mean %q?", n)
 	}
@@ -221,6 +221,9 @@ func nearest(given string, names []string) string {
 			continue
 		}
 		d := levenshtein.Distance(given, strings.ToLower(n), nil)
+		if d == 2 && transposed(given, strings.ToLower(n)) {
+			d = 1
+		}
 		if d < dist || d == dist && best != "" && n < best {
 			best, dist = n, d
 		}
@@ -229,3 +232,18 @@ func nearest(given string, names []string) string {
 }
 
 func abs(n int) int { return max(n, -n) }
+
+// transposed reports whether a and b differ by two neighbouring letters that
+// changed places.
+func transposed(a, b string) bool {
+	x, y := []rune(a), []rune(b)
+	if len(x) != len(y) {
+		return false
+	}
+	for i := 0; i+1 < len(x); i++ {
+		if x[i] != y[i] {
+			return x[i] == y[i+1] && x[i+1] == y[i] && slices.Equal(x[i+2:], y[i+2:])
+		}
+	}
+	return false
+}

@@ -31,7 +31,7 @@ func (d Diagnostics) WriteText(w io.Writer, files []File, width int) error {
 					warns++
 				}
 			}
-			p.line("… and %s more", counts(errs, warns))
+			p.line("\n… and %s", counts(errs, warns))
 			break
 		}
 		if i > 0 {
@@ -51,9 +51,9 @@ func counts(errs, warns int) string {
 	}{{errs, "error"}, {warns, "warning"}} {
 		switch {
 		case c.n == 1:
-			parts = append(parts, "1 "+c.noun)
+			parts = append(parts, "1 more "+c.noun)
 		case c.n > 1:
-			parts = append(parts, fmt.Sprintf("%d %ss", c.n, c.noun))
+			parts = append(parts, fmt.Sprintf("%d more %ss", c.n, c.noun))
 		}
 	}
 	return strings.Join(parts, " and ")

@@ -352,7 +352,7 @@ func (f *frame) template(e *callExpr, ctx *hclv2.EvalContext, args []cty.Value) 
 	for _, v := range t.vars {
 		if _, ok := child.Variables[v]; !ok {
 			given := attributeNames(vars)
-			return cty.NilVal, function.NewArgErrorf(1, "%s uses %q, which is not among the given %s.%s", name, v, listOf(given), didYouMean(v, given))
+			return cty.NilVal, function.NewArgErrorf(1, "%s uses %q, which is not among the given %s.%s", name, v, listOf(given), DidYouMean(v, given))
 		}
 	}
 	if f.depth++; f.depth > 16 {

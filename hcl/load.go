@@ -176,15 +176,16 @@ func explainSyntax(d *Diagnostic, src []byte) {
 	if !atEnd && !atStart {
 		return
 	}
+	op := leadingOperator(after)
+	if atEnd {
+		op = before[len(bytes.TrimRight(before, operatorBytes)):]
+	}
 	d.Code, d.Summary = "operator-at-line-end", "Expression is broken across lines"
-	d.Detail = fmt.Sprintf("An expression ends where its line ends. Put it in parentheses to go on in the next line: (a %c\n b).", firstOperator(last, after, atEnd))
+	d.Detail = fmt.Sprintf("An expression ends where its line ends, and %s is left without one of its sides. Put the expression in parentheses to go on in the next line.", op)
 }
 
-func firstOperator(last byte, after []byte, atEnd bool) byte {
-	if atEnd {
-		return last
-	}
-	return after[0]
+func leadingOperator(b []byte) []byte {
+	return b[:len(b)-len(bytes.TrimLeft(b, operatorBytes))]
 }
 
 // readLimited reads a file the user named on the command line.

@@ -88,7 +88,7 @@ func conformObject(b []byte, ty cty.Type, at string) error {
 		where := at + "/" + pointerEscape.Replace(name)
 		if !ty.HasAttribute(name) {
 			names := attributesOf(ty)
-			err = mismatch(where, "the type has no such attribute; it has %s.%s", listOf(names), didYouMean(name, names))
+			err = mismatch(where, "the type has no such attribute; it has %s.%s", listOf(names), DidYouMean(name, names))
 			return false
 		}
 		seen[name] = true

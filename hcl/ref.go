@@ -129,7 +129,7 @@ func (r *refExpr) raw(res Result, ctx *hclv2.EvalContext) (json.RawMessage, hclv
 		detail = fmt.Sprintf("%s has %d elements, there is no index %d; the first is 0.", where, k, s.index)
 	case !s.isIndex && kind == "object":
 		keys := keysOf(at)
-		detail = fmt.Sprintf("%s has no attribute %q; it has %s.%s", where, s.name, listOf(keys), didYouMean(s.name, keys))
+		detail = fmt.Sprintf("%s has no attribute %q; it has %s.%s", where, s.name, listOf(keys), DidYouMean(s.name, keys))
 	case !s.isIndex && kind == "list":
 		detail = fmt.Sprintf("%s is a list and has no attribute %q. Choose an element first: %[1]s[0].%[2]s, or take it of each: %[1]s[*].%[2]s.", where, s.name)
 	default:
@@ -158,7 +158,7 @@ func (r *refExpr) follow(v cty.Value, ctx *hclv2.EvalContext) (cty.Value, hclv2.
 			return cty.DynamicVal, evalDiag("null-value", r, ctx, at, "Value is null", "%s is null and has nothing inside. Where that may happen, write try(%s, …).", where, r.text)
 		case isAttr && (ty.IsObjectType() || ty.IsMapType()):
 			keys := attributeNames(v)
-			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s has no attribute %q; it has %s.%s", where, name, listOf(keys), didYouMean(name, keys))
+			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s has no attribute %q; it has %s.%s", where, name, listOf(keys), DidYouMean(name, keys))
 		case isAttr:
 			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s is a %s and has no attribute %q.", where, ty.FriendlyName(), name)
 		}

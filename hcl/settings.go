@@ -179,7 +179,7 @@ func (d *reader) classes(b *block) []sdk.Class {
 		c := sdk.Class(wordOf(item))
 		switch {
 		case !c.Valid():
-			d.ds.errorf("unknown-class", item.Range(), "Unknown class of failure", "Possible are %s.%s", strings.Join(names, ", "), didYouMean(string(c), all))
+			d.ds.errorf("unknown-class", item.Range(), "Unknown class of failure", "Possible are %s.%s", strings.Join(names, ", "), DidYouMean(string(c), all))
 		case c.Deterministic():
 			d.ds.errorf("deterministic-class", item.Range(), "Class of failure that repeats itself", "A failure of class %s gives the same result on every attempt, so trying again only costs. Remove it from on.", c)
 		case seen[c]:

@@ -71,7 +71,7 @@ func convertTo(v cty.Value, ty cty.Type, defaults *typeexpr.Defaults) (cty.Value
 		if errors.As(err, &at) && len(at.Path) > 0 {
 			return cty.NilVal, fmt.Errorf("at %s: %w", pathText(at.Path), err)
 		}
-		return cty.NilVal, err
+		return cty.NilVal, fmt.Errorf("%w, this is %s", err, describe(v))
 	}
 	return out, nil
 }
@@ -96,7 +96,7 @@ func closed(v cty.Value, ty cty.Type, at string) error {
 				if at != "" {
 					where = " at " + strings.TrimPrefix(at, ".")
 				}
-				return fmt.Errorf("there is no attribute %q%s; the type has %s.%s", name, where, listOf(names), strings.TrimSuffix(didYouMean(name, names), "."))
+				return fmt.Errorf("there is no attribute %q%s; the type has %s.%s", name, where, listOf(names), strings.TrimSuffix(DidYouMean(name, names), "."))
 			}
 			elemType = ty.AttributeType(name)
 		case ty.IsMapType() && isObject:
