@@ -225,7 +225,7 @@ func fuzzPart[T checkpoint.Part](t *testing.T, b []byte) {
 		}
 		return
 	}
-	if _, err := checkpoint.AppendPart(nil, v); err != nil && !strings.Contains(err.Error(), "invalid(") && !strings.Contains(err.Error(), "year outside") {
+	if _, err := checkpoint.AppendPart(nil, v); err != nil {
 		t.Fatalf("%T is read and not written: %v", v, err)
 	}
 }

@@ -46,7 +46,7 @@ func (l logger) report(msg string) {
 func (l logger) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
-			l.failure.set(fmt.Errorf("database, in the background: %w", err))
+			l.failure.set(fmt.Errorf("database, in the background: %w", readError(err)))
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			l.log.Error("a file of the store does not verify", "file", info.Path, "error", info.Details)

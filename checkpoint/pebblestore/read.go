@@ -26,7 +26,11 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return v, closer.Close()
 }
 
+// readError turns Pebble's corruption into ours, with the file it was found in.
 func readError(err error) error {
+	if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
+		return fmt.Errorf("%w: file %s: %w", checkpoint.ErrCorrupt, info.Path, info.Details)
+	}
 	if pebble.IsCorruptionError(err) {
 		return fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -190,11 +191,28 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 	if s.db != nil {
 		_ = s.db.Close() // the first error counts
 	}
-	if errors.Is(err, pebble.ErrDBDoesNotExist) && known || pebble.IsCorruptionError(err) {
-		return fmt.Errorf("%w: %w; restore the directory, or move it away to start without checkpoints", checkpoint.ErrCorrupt, err)
-	}
-	return err
+	return openError(err, known)
 }
+
+// openError tells a damaged store from one that cannot be reached. A store that
+// was there before has all its files.
+func openError(err error, known bool) error {
+	err = readError(err)
+	missing := known && (errors.Is(err, pebble.ErrDBDoesNotExist) || errors.Is(err, fs.ErrNotExist))
+	var path *fs.PathError
+	var errno syscall.Errno
+	reached := !errors.As(err, &path) && !errors.As(err, &errno)
+	if errors.Is(err, errNewer) || !missing && !reached {
+		return err
+	}
+	if !errors.Is(err, checkpoint.ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, err)
+	}
+	return fmt.Errorf("%w; restore the directory, or move it away to start without checkpoints", err)
+}
+
+// errNewer is in the chain of the error for a store of a later engine.
+var errNewer = errors.New("a later engine has written it; use that one")
 
 // openHead begins to follow the syncs in HEAD, which goes through the same disk
 // as the database: when one cannot be written, neither is.
@@ -241,7 +259,7 @@ func (s *Store) begin() error {
 	case len(v) != 1 || v[0] == 0:
 		return fmt.Errorf("%w: its version cannot be read", checkpoint.ErrCorrupt)
 	case v[0] > layoutVersion:
-		return fmt.Errorf("layout version %d, this engine knows 1 to %d; use the engine that wrote it", v[0], layoutVersion)
+		return fmt.Errorf("layout version %d, this engine knows 1 to %d: %w", v[0], layoutVersion, errNewer)
 	}
 	last, err := s.get(keyLast)
 	if err != nil || len(last) != 8 {
