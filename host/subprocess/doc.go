@@ -1,0 +1,39 @@
+// Package subprocess carries steps that are native executables: it starts a
+// plugin's process, speaks sdk/wire with it, and sees to it that nothing of it
+// is left when the plugin is closed or the engine dies.
+//
+// A native plugin is trusted code: it is not sandboxed, it only gets no more
+// than it needs (an almost empty environment, no stdin, a private directory).
+// What an attempt may do through the engine is behind the sdk.Host it is given.
+// go-plugin does not leave this package and sdk/wire.
+//
+// A program that uses the package calls Worker first in its main function and
+// names its own executable in Options.Self; then each plugin runs under a
+// runner, a re-exec of the program that kills every descendant of the plugin
+// when the engine goes away.
+//
+// # Design
+//
+// Why a runner process? When the engine is killed with SIGKILL it cannot clean
+// up. A death signal reaches the plugin itself but not what it has started, and
+// a process that has left its session is in no group that could be killed. The
+// runner is a subreaper: all orphans of the plugin become its children. It holds
+// one end of a pipe of the engine's, and when that closes it kills until nothing
+// is left.
+//
+// Why always go-plugin's RunnerFunc? With its Cmd the plugin inherits the
+// engine's stdin, sockets land in a directory that others can list, and a
+// plugin that prints a long line after its handshake hangs. The runner here
+// hands over the first line of stdout and drains the rest.
+//
+// Why is the tree killed before Client.Kill? Client.Kill first asks politely and
+// waits; a stopped process never answers.
+//
+// Why does a plugin run from a private copy? The file is hashed while it is
+// copied. What runs is what was hashed, whatever is written to the original
+// later.
+//
+// Why one attempt at a time? Most authors think of one. A manifest that says
+// "concurrent" lifts it; then a line on stderr belongs to nobody in particular
+// and is logged by every attempt that runs.
+package subprocess

@@ -1,0 +1,95 @@
+package subprocess
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Options of New. The zero value runs plugins directly under this process.
+type Options struct {
+	// Self is the path of an executable whose main function calls Worker first,
+	// usually os.Executable(). It becomes each plugin's parent and outlives this
+	// process for as long as it takes to kill what the plugin has started. "" runs
+	// plugins directly; what they start may then be left behind when this process
+	// is killed. Linux only; elsewhere it is ignored.
+	Self string
+	// TempDir is where private copies, sockets and the plugins' own temporary
+	// directories go, each plugin in a directory of mode 0700. Its path must be
+	// short (a socket's path has at most 104 bytes) and files in it must be
+	// allowed to run. Defaults to os.TempDir.
+	TempDir string
+	// StartTimeout is how long a plugin may take to its handshake. Defaults to
+	// 30 s.
+	StartTimeout time.Duration
+	Logger       hclog.Logger // Defaults to none
+}
+
+func (o *Options) setDefaults() {
+	if runtime.GOOS != "linux" {
+		o.Self = ""
+	}
+	if o.TempDir == "" {
+		o.TempDir = os.TempDir()
+	}
+	if o.StartTimeout <= 0 {
+		o.StartTimeout = 30 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+}
+
+// Loader loads native plugins. It is safe for concurrent use; there is nothing
+// to close but the plugins it has loaded.
+type Loader struct{ o Options }
+
+var _ loader.Loader = (*Loader)(nil)
+
+// New makes a Loader.
+func New(o Options) *Loader {
+	o.setDefaults()
+	o.Logger = o.Logger.Named("subprocess")
+	return &Loader{o: o}
+}
+
+// Load copies the executable to a private directory, verifies its digest and
+// starts it. If the process dies, the next attempt starts another.
+func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, error) {
+	if a.Kind != loader.Native {
+		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("artifact %s is %s, not native", a.Path, a.Kind)}
+	}
+	dir, err := os.MkdirTemp(l.o.TempDir, "engine")
+	if err != nil {
+		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("plugin %s: %v", a.Path, err)}
+	}
+	p := &plugin{o: l.o, path: a.Path, manifest: a.Manifest, dir: dir, exe: filepath.Join(dir, "plugin"+exeSuffix(a.Path))}
+	if a.Manifest == nil || !a.Manifest.Concurrent {
+		p.turn = make(chan struct{}, 1)
+	}
+	if err := privateCopy(a.Path, p.exe, a.Digest); err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, &sdk.Error{Class: sdk.ClassSandbox, Code: "plugin_refused", Message: fmt.Sprintf("plugin %s: %v", a.Path, err)}
+	}
+	if _, err := p.running(ctx); err != nil {
+		_ = p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// exeSuffix keeps ".exe", without which Windows runs nothing.
+func exeSuffix(path string) string {
+	if runtime.GOOS == "windows" {
+		return filepath.Ext(path)
+	}
+	return ""
+}

@@ -1,0 +1,192 @@
+package subprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/sdk"
+	"github.com/retrace-dev/engine/sdk/wire"
+)
+
+// untyped is the step type of a plugin without a manifest.
+const untyped = "run"
+
+// plugin is a loaded executable with at most one process.
+type plugin struct {
+	o        Options
+	path     string
+	manifest *sdk.Manifest
+	dir      string // private: the copy, sockets, TMPDIR
+	exe      string
+	turn     chan struct{} // held by the attempt that runs; nil if they may run at once
+
+	startMu sync.Mutex // one start at a time
+
+	mu       sync.Mutex
+	process  *process
+	closed   bool
+	attempts sync.WaitGroup
+	cancels  map[int]context.CancelCauseFunc
+	next     int
+}
+
+var _ loader.Plugin = (*plugin)(nil)
+
+var errClosed = &sdk.Error{Class: sdk.ClassCancelled, Message: "the plugin was closed"}
+
+// Step returns a step type under limits.
+func (p *plugin) Step(stepType string, limits loader.Limits) (sdk.Step, error) {
+	switch {
+	case p.manifest == nil && stepType != untyped:
+		return nil, &sdk.Error{Class: sdk.ClassInvalidInput, Message: fmt.Sprintf("plugin %s has no manifest, so its only step type is %q, not %q", p.path, untyped, stepType)}
+	case p.manifest != nil:
+		if _, ok := p.manifest.Steps[stepType]; !ok {
+			return nil, &sdk.Error{Class: sdk.ClassInvalidInput, Message: fmt.Sprintf("plugin %s has no step type %q; it has %s", p.path, stepType, strings.Join(p.manifest.StepNames(), ", "))}
+		}
+	}
+	return &step{plugin: p, stepType: stepType, limits: limits.WithDefaults()}, nil
+}
+
+// Close ends running attempts, then the process and all it has started.
+func (p *plugin) Close() error {
+	p.mu.Lock()
+	first := !p.closed
+	p.closed = true
+	for _, cancel := range p.cancels {
+		cancel(errClosed)
+	}
+	p.mu.Unlock()
+	p.attempts.Wait()
+	p.startMu.Lock() // a start that was under way ends before the directory goes
+	defer p.startMu.Unlock()
+	if !first {
+		return nil
+	}
+	if p.process != nil {
+		p.process.shutdown()
+	}
+	return os.RemoveAll(p.dir)
+}
+
+// running returns the process, and starts one if there is none that lives.
+func (p *plugin) running(ctx context.Context) (*process, error) {
+	p.startMu.Lock()
+	defer p.startMu.Unlock()
+	p.mu.Lock()
+	have, closed := p.process, p.closed
+	p.mu.Unlock()
+	if closed {
+		return nil, errClosed
+	}
+	if have != nil {
+		if have.alive() {
+			return have, nil
+		}
+		have.kill()
+	}
+	started, err := start(ctx, p.o, p.path, p.exe, p.dir)
+	p.mu.Lock()
+	p.process = started
+	p.mu.Unlock()
+	return started, err
+}
+
+// begin registers an attempt, so that Close ends it.
+func (p *plugin) begin(ctx context.Context) (context.Context, context.CancelCauseFunc, func(), error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, nil, errClosed
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	if p.cancels == nil {
+		p.cancels = map[int]context.CancelCauseFunc{}
+	}
+	id := p.next
+	p.next++
+	p.cancels[id] = cancel
+	p.attempts.Add(1)
+	return ctx, cancel, func() {
+		p.mu.Lock()
+		delete(p.cancels, id)
+		p.mu.Unlock()
+		cancel(nil)
+		p.attempts.Done()
+	}, nil
+}
+
+// step is a step type; each Run is one attempt.
+type step struct {
+	plugin   *plugin
+	stepType string
+	limits   loader.Limits
+}
+
+var _ sdk.Step = (*step)(nil)
+
+func (s *step) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.Response, error) {
+	if ctx.Err() != nil {
+		return nil, sdk.Ended(ctx)
+	}
+	p := s.plugin
+	ctx, cancel, end, err := p.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if p.turn != nil {
+		select {
+		case p.turn <- struct{}{}:
+			defer func() { <-p.turn }()
+		case <-ctx.Done():
+			return nil, sdk.Ended(ctx)
+		}
+	}
+	proc, err := p.running(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own := *req
+	own.StepType = s.stepType
+	out := &listener{ctx: context.WithoutCancel(ctx), host: host, limit: s.limits.Stderr, exceeded: func(e *sdk.Error) { cancel(e) }}
+	proc.stderr.attach(out)
+	r, err := proc.client.Run(ctx, &own, host, wire.Limits{Request: s.limits.Request, Response: s.limits.Response, Grace: s.limits.Grace})
+	var broken *wire.Broken
+	if errors.As(err, &broken) {
+		err = s.bury(proc, broken)
+	} else {
+		proc.stderr.barrier()
+	}
+	proc.stderr.detach(out)
+	if err != nil {
+		e := *sdk.AsError(err)
+		e.Stderr = out.text()
+		return nil, &e
+	}
+	return r, nil
+}
+
+// bury ends a process that can take no more attempts, and says how it died if
+// it died by itself.
+func (s *step) bury(proc *process, b *wire.Broken) *sdk.Error {
+	e := *b.Err
+	if b.Gone && e.Class == sdk.ClassPluginCrash || b.Gone && e.Class == sdk.ClassProtocol {
+		if how, ended := proc.awaitExit(); ended {
+			e = sdk.Error{Class: sdk.ClassPluginCrash, Message: fmt.Sprintf("plugin %s %s during the attempt", s.plugin.path, how)}
+			if how == exited(0) {
+				e.Class = sdk.ClassProtocol
+				e.Message = fmt.Sprintf("plugin %s %s without a response; it must serve until the engine shuts it down", s.plugin.path, how)
+			}
+			if seen := proc.stdout.seen(); len(seen) > 0 {
+				e.Message += "; its output" + strings.TrimPrefix(sdk.Seen(seen), ";")
+			}
+		}
+	}
+	proc.kill()
+	return &e
+}

@@ -1,0 +1,61 @@
+//go:build !linux
+
+package subprocess
+
+import (
+	"os"
+	"os/exec"
+	"sync"
+)
+
+// Worker must be called first in main. There is no runner on this system, so it
+// does nothing.
+func Worker() {}
+
+// tree is the process itself: what it has started cannot be found here.
+type tree struct {
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done bool // it has ended
+	dead bool // it was killed, perhaps before it was started
+}
+
+func (t *tree) under(string, *exec.Cmd) {}
+
+func (t *tree) open(*exec.Cmd) error { return nil }
+
+func (t *tree) lock() (unlock func()) { return func() {} }
+
+func (t *tree) started(cmd *exec.Cmd, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cmd, t.done = cmd, err != nil
+	if t.dead && !t.done {
+		_ = cmd.Process.Kill()
+	}
+}
+
+func (t *tree) kill() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dead = true
+	if t.cmd != nil && !t.done {
+		_ = t.cmd.Process.Kill() // it may have ended
+	}
+}
+
+func (t *tree) wait(cmd *exec.Cmd) {
+	_ = cmd.Wait() // the state says all
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done = true
+}
+
+func (t *tree) status() string { return "" }
+
+func describe(s *os.ProcessState) string {
+	if s.Exited() {
+		return exited(s.ExitCode())
+	}
+	return "ended with " + s.String()
+}
