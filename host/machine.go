@@ -25,7 +25,7 @@ type machine struct {
 	needed    []bool
 	stage     []stage
 	unmet     []int32 // upstreams that have not ended
-	unmetWhen []int32 // those that `when` names
+	unmetWhen []int32 // those that `when` names; whenMet once it was evaluated
 	attempt   []int32 // of the current or last attempt
 	tries     [][]int // failures per retry policy; nil before the first
 	now       time.Duration
@@ -57,6 +57,9 @@ type stepPolicy struct {
 	HasWhen bool
 	Attempt int32 // attempts the run has already made of it, before this continuation
 }
+
+// whenMet stands in unmetWhen for a `when` that was evaluated and true.
+const whenMet = -1
 
 type stage uint8
 
@@ -237,10 +240,12 @@ func (m *machine) consider(i int32) {
 	switch {
 	case m.stage[i] != stageWaiting:
 		return // it is at work on its `when`
-	case m.unmet[i] == 0:
-	case m.steps[i].HasWhen && m.unmetWhen[i] == 0:
-		refs = m.g.WhenRefs(i)
-	default:
+	case m.asksWhen(i):
+		if m.unmetWhen[i] > 0 {
+			return
+		}
+		refs = m.g.WhenRefs(i) // first, whatever became of the others
+	case m.unmet[i] > 0:
 		return
 	}
 	s, why := m.verdict(refs)
@@ -255,6 +260,9 @@ func (m *machine) consider(i int32) {
 	m.finish(i, s, why)
 	m.hit = append(m.hit, i)
 }
+
+// asksWhen: i has a `when` that was not evaluated yet.
+func (m *machine) asksWhen(i int32) bool { return m.steps[i].HasWhen && m.unmetWhen[i] >= 0 }
 
 // settle tells the steps below those in m.hit that an upstream has ended; a
 // skip or cancel may end many of them, so it works through a list.
@@ -302,14 +310,10 @@ func (m *machine) dispatch() {
 		if m.stage[i] != stageReady {
 			continue // it has ended while it waited
 		}
-		only := m.unmet[i] > 0 // all that is known is that `when` can be evaluated
-		if m.steps[i].HasWhen && !only {
-			// It may have joined the queue for its `when` alone, and the rest
-			// of its upstreams have ended since.
-			if s, why := m.verdict(m.g.Refs(i)); s != sdk.Succeeded {
-				m.end(i, s, why)
-				continue
-			}
+		only := false
+		if m.asksWhen(i) { // in one go with the rest, if nothing stands against that
+			all, _ := m.verdict(m.g.Refs(i))
+			only = m.unmet[i] > 0 || all != sdk.Succeeded
 		}
 		m.busy++
 		m.stage[i] = stageWorking
@@ -412,7 +416,7 @@ func (m *machine) workEnded(s signal) {
 	case endCondition:
 		m.busy--
 		m.state[i], m.stage[i] = sdk.Pending, stageWaiting
-		m.unmetWhen[i] = -1 // evaluated: never considered for `when` alone again
+		m.unmetWhen[i] = whenMet
 		m.consider(i)
 		m.settle()
 		return
@@ -424,7 +428,7 @@ func (m *machine) workEnded(s signal) {
 	delay, again := backoff(m.steps[i].Retry, m.tries[i], s.err, m.now-m.first[i], m.jitter(i))
 	switch {
 	case m.unknownOutcome(i, s.err):
-		m.fail(i, s.err)
+		m.fail(i, outcomeUnknown(m.g.Address(i), s.err.Message))
 		return
 	case m.halted() && (again || s.err.Class == sdk.ClassCancelled):
 		m.end(i, sdk.Cancelled, m.stop)

@@ -1,0 +1,250 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/recovery"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Result is what Apply ended with.
+type Result struct {
+	Run       checkpoint.RunRecord // the run that was opened or continued; if none was, the newest, which had succeeded
+	Opened    bool                 // false: nothing to run, and no run was opened
+	Continued bool
+	Outputs   []Output
+	Counts    Counts
+	Failures  []Failure
+	Saved     time.Duration // computation that reuse spared
+	Tokens    int64         // tokens that reuse spared
+}
+
+// Output is one output of the workflow.
+type Output struct {
+	Name        string
+	Value       json.RawMessage // nil when it is not available
+	Unavailable string          // why not; "" when it is
+}
+
+// Failure is a step that failed.
+type Failure struct {
+	Step     string
+	Attempts int
+	Error    *sdk.Error
+}
+
+// Apply runs what must run. The error is a *UsageError, hcl.Diagnostics of the
+// values, a store error (IsStoreError), or ctx's; a run that failed or was
+// cancelled is a Result with that status. When ctx ends, running attempts are
+// cancelled, everything that has finished is kept, and Apply returns when all
+// of it is durable.
+func (h *Host) Apply(ctx context.Context, f *Flow, values *hcl.Values, o RunOptions) (*Result, error) {
+	return h.apply(ctx, f, f.inputs(values), o)
+}
+
+func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Result, error) {
+	s, err := h.prepare(ctx, f, in, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.resume(ctx); err != nil {
+		return nil, err
+	}
+	run, decide := s.toRun()
+	if run+decide == 0 && s.previous != nil && !s.continued && !o.New {
+		if used(f, s.plannedSeq) == s.previous.Used {
+			return h.nothingToRun(s)
+		}
+	}
+	r := h.newRun(s)
+	if _, err := h.o.Store.Commit(ctx, r.batchOf(func(b *checkpoint.Batch) { b.PutRun(s.record) })); err != nil {
+		r.close()
+		return nil, &storeError{err}
+	}
+	if err := r.drive(ctx); err != nil {
+		return nil, err
+	}
+	return r.finish()
+}
+
+// plannedSeq is the record that stands for step i before anything runs; 0 =
+// none.
+func (s *session) plannedSeq(i int) checkpoint.Seq {
+	if hd := s.plan.Steps[i].Head; hd != nil {
+		return hd.Seq
+	}
+	return 0
+}
+
+func (h *Host) nothingToRun(s *session) (*Result, error) {
+	r := h.newRun(s)
+	defer r.close()
+	res := &Result{Run: *s.previous}
+	for i := range s.plan.Steps {
+		if hd := s.plan.Steps[i].Head; hd != nil && hd.Outcome == checkpoint.Succeeded {
+			res.Counts.Reused++
+			res.Saved += hd.Took
+			res.Tokens += hd.Tokens
+		} else if hd != nil {
+			res.Counts.Skipped++
+		}
+	}
+	res.Counts.Total = len(s.plan.Steps)
+	var err error
+	res.Outputs, err = r.evaluateOutputs()
+	return res, err
+}
+
+// resume looks at what the run left behind: how many attempts each step has
+// had, and which steps with effects may have happened already.
+func (s *session) resume(ctx context.Context) error {
+	s.policies = make([]stepPolicy, len(s.f.steps))
+	for i := range s.f.steps {
+		st := &s.f.steps[i]
+		s.policies[i] = stepPolicy{Effects: st.effects, Retry: retries(st.Retry), HasWhen: st.HasWhen}
+	}
+	for _, i := range s.options.Rerun {
+		if s.record.Reruns == nil {
+			s.record.Reruns = map[string]int{}
+		}
+		s.record.Reruns[s.f.steps[i].address]++
+	}
+	if !s.continued {
+		return nil
+	}
+	attempts, err := s.h.o.Store.Attempts(ctx, s.h.o.Tenant, s.record.ID)
+	if err != nil {
+		return &storeError{err}
+	}
+	intents, err := s.h.o.Store.Intents(ctx, s.h.o.Tenant, s.record.ID)
+	if err != nil {
+		return &storeError{err}
+	}
+	byAddress := make(map[string]int32, len(s.f.steps))
+	for i := range s.f.steps {
+		byAddress[s.f.steps[i].address] = int32(i)
+	}
+	known := map[string]bool{} // attempts that say they did not happen
+	for _, a := range attempts {
+		if i, ok := byAddress[a.Step]; ok {
+			s.policies[i].Attempt = max(s.policies[i].Attempt, int32(a.Attempt))
+			if a.Error != nil && a.Error.Class != sdk.ClassTimeout && a.Error.Class != sdk.ClassPluginCrash && a.Error.Class != sdk.ClassCancelled {
+				known[fmt.Sprint(a.Step, " ", a.Attempt)] = true
+			}
+		}
+	}
+	s.blocked = map[int32]*sdk.Error{}
+	for _, in := range intents {
+		i, ok := byAddress[in.Step]
+		if !ok {
+			continue
+		}
+		s.policies[i].Attempt = max(s.policies[i].Attempt, int32(in.Attempt))
+		if in.Effects == sdk.EffectsOnce && s.plan.Steps[i].Verdict != recovery.Current {
+			delete(s.blocked, i)
+			if !known[fmt.Sprint(in.Step, " ", in.Attempt)] {
+				s.blocked[i] = outcomeUnknown(in.Step, "")
+			}
+		}
+	}
+	for _, i := range s.options.Rerun {
+		delete(s.blocked, i)
+	}
+	return nil
+}
+
+// CodeOutcomeUnknown is the code of the error of a step that must happen once
+// and may or may not have happened.
+const CodeOutcomeUnknown = "outcome_unknown"
+
+func outcomeUnknown(address, cause string) *sdk.Error {
+	m := "outcome unknown: did it happen? An attempt was started and its end was not seen"
+	if cause != "" {
+		m += " (" + cause + ")"
+	}
+	return &sdk.Error{Class: sdk.ClassInternal, Code: CodeOutcomeUnknown, Message: m + "; if it did not happen: engine apply --rerun " + address}
+}
+
+func retries(rs []hcl.Retry) []RetryPolicy {
+	ps := make([]RetryPolicy, len(rs))
+	for k, p := range rs {
+		ps[k] = RetryPolicy(p)
+	}
+	return ps
+}
+
+// finish records how the run ended, waits until everything is durable and
+// evaluates the outputs.
+func (r *run) finish() (*Result, error) {
+	s, rec := r.s, r.s.record
+	now := time.Now()
+	rec.Status, rec.Error = r.finished.status, r.finished.err
+	rec.Ended, rec.Live = now.UTC(), rec.Live+now.Sub(r.began)
+	rec.Counts = map[string]int{"ran": r.counts.Ran, "reused": r.counts.Reused, "skipped": r.counts.Skipped, "failed": r.counts.Failed, "cancelled": r.counts.Cancelled, "total": r.counts.Total}
+	if rec.Status == checkpoint.RunSucceeded {
+		rec.Used = used(s.f, func(i int) checkpoint.Seq { return r.results[i].seq })
+	}
+	// The run's own context has ended; what remains is short and must be done.
+	ctx := context.Background()
+	r.outputs.ctx = ctx
+	if _, err := r.h.o.Store.Commit(ctx, r.batchOf(func(b *checkpoint.Batch) { b.PutRun(rec) })); err != nil {
+		return nil, &storeError{err}
+	}
+	if err := r.h.o.Store.Barrier(ctx); err != nil {
+		return nil, &storeError{err}
+	}
+	for _, q := range r.m.queued { // durable now, though no sync was announced for them
+		r.carry(command{kind: cmdNotePersisted, step: q.step})
+	}
+	outs, err := r.evaluateOutputs()
+	if err != nil {
+		return nil, err
+	}
+	counts := r.counts
+	r.add(Event{Type: EventRunEnded, Workflow: rec.Workflow, Status: rec.Status, Error: rec.Error, Counts: &counts, Took: now.Sub(r.began), Saved: r.saved, SavedTokens: r.tokens})
+	r.flush()
+	return &Result{Run: *rec, Opened: true, Continued: s.continued, Outputs: outs, Counts: r.counts, Failures: r.failures, Saved: r.saved, Tokens: r.tokens}, nil
+}
+
+// evaluateOutputs gives the outputs whose hard references all succeeded; the
+// others say why they are unavailable.
+func (r *run) evaluateOutputs() ([]Output, error) {
+	f := r.s.f
+	outs := make([]Output, len(f.wf.Outputs))
+	for k := range f.wf.Outputs {
+		o := &f.wf.Outputs[k]
+		outs[k].Name = o.Name
+		up := &upstream{r: r}
+		for _, ref := range o.Facets {
+			up.name(int32(ref.Step), ref.Facet)
+			if st := r.results[ref.Step].state; ref.Kind == hcl.Hard && st != sdk.Succeeded && outs[k].Unavailable == "" {
+				outs[k].Unavailable = f.steps[ref.Step].address + " " + stateWord(st)
+			}
+		}
+		if outs[k].Unavailable != "" {
+			continue
+		}
+		v, diags := r.s.eval.Output(k, up.result)
+		switch {
+		case up.err != nil:
+			return nil, up.err
+		case diags.HasErrors():
+			outs[k].Unavailable = diags.Error()
+		default:
+			outs[k].Value = v
+		}
+	}
+	return outs, nil
+}
+
+func stateWord(s sdk.State) string {
+	if s == sdk.Pending {
+		return "did not run"
+	}
+	return "was " + s.String()
+}

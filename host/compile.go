@@ -1,0 +1,219 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/recovery"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Flow is a workflow with the artifacts of its plugins: all that can be known
+// without values. It is immutable.
+type Flow struct {
+	wf        *hcl.Workflow
+	artifacts []*loader.Artifact // by plugin
+	loaders   []loader.Loader    // by plugin: the one that opened the artifact
+	steps     []flowStep
+	graph     *recovery.Graph
+	targets   []int32
+}
+
+// flowStep is a step with everything that its plugin and the flow say of it.
+type flowStep struct {
+	*hcl.Step
+	address   string
+	effects   sdk.Effects
+	timeout   time.Duration
+	reuse     recovery.Reuse
+	volatile  bool // its output is not kept
+	sanitizer *checkpoint.Sanitizer
+}
+
+// Workflow is the flow as written.
+func (f *Flow) Workflow() *hcl.Workflow { return f.wf }
+
+// Graph is the shape of the flow; node i is Workflow().Steps[i].
+func (f *Flow) Graph() *recovery.Graph { return f.graph }
+
+// Artifact is the artifact of plugin p of the workflow.
+func (f *Flow) Artifact(p int) *loader.Artifact { return f.artifacts[p] }
+
+// Effects is what an attempt of step i does to the world.
+func (f *Flow) Effects(i int) sdk.Effects { return f.steps[i].effects }
+
+// Compile finds the workflow's plugins (sources are relative to dir), reads
+// their manifests without running anything, and checks the steps against them.
+// All mistakes are gathered.
+func (h *Host) Compile(wf *hcl.Workflow, dir string) (*Flow, hcl.Diagnostics) {
+	f := &Flow{wf: wf, artifacts: make([]*loader.Artifact, len(wf.Plugins)), loaders: make([]loader.Loader, len(wf.Plugins))}
+	var diags hcl.Diagnostics
+	for i := range wf.Plugins {
+		p := &wf.Plugins[i]
+		a, l, err := h.open(p.Source, dir)
+		if err != nil {
+			d := hcl.Diagnostic{Code: "plugin-unusable", Summary: fmt.Sprintf("Plugin %q cannot be used", p.Name), Detail: sentence(err.Error()), Subject: p.Range}
+			if errors.Is(err, fs.ErrNotExist) {
+				d.Code, d.Summary = "plugin-not-found", fmt.Sprintf("Plugin %q was not found", p.Name)
+				d.Detail = fmt.Sprintf("There is no file %s. The source of a plugin is a path relative to the flow's directory.", filepath.Join(dir, p.Source))
+			}
+			diags = append(diags, d)
+			continue
+		}
+		f.artifacts[i], f.loaders[i] = a, l
+	}
+	for i := range wf.Steps {
+		if a := f.artifacts[wf.Steps[i].Plugin]; a != nil {
+			diags = append(diags, checkStepType(wf, &wf.Steps[i], a)...)
+		}
+	}
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	if err := f.link(); err != nil {
+		diags = append(diags, hcl.Diagnostic{Code: "graph", Summary: "The steps cannot be put in order", Detail: err.Error(), Subject: wf.Range})
+	}
+	return f, diags
+}
+
+// open asks each loader whether the file is of its kind.
+func (h *Host) open(source, dir string) (*loader.Artifact, loader.Loader, error) {
+	if strings.HasPrefix(source, "std/") {
+		return nil, nil, fmt.Errorf("this build of the engine ships no plugin %q; give the path of a module or executable", source)
+	}
+	path := source
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	for _, l := range h.o.Loaders {
+		a, err := l.Open(path)
+		if errors.Is(err, loader.ErrForeign) {
+			continue
+		}
+		return a, l, err
+	}
+	return nil, nil, fmt.Errorf("%s is neither a WebAssembly module nor an executable that this engine can run", path)
+}
+
+func checkStepType(wf *hcl.Workflow, s *hcl.Step, a *loader.Artifact) hcl.Diagnostics {
+	name := wf.Plugins[s.Plugin].Name
+	if a.Manifest == nil {
+		return nil
+	}
+	st, ok := a.Manifest.Steps[s.StepType]
+	if !ok {
+		return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Uses,
+			Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
+			Detail:  fmt.Sprintf("It has %s.%s", strings.Join(a.Manifest.StepNames(), ", "), hcl.DidYouMean(s.StepType, a.Manifest.StepNames()))}}
+	}
+	if s.Effects != sdk.EffectsNone && s.Effects < st.Effects {
+		return hcl.Diagnostics{{Code: "effects-lowered", Subject: s.Range,
+			Summary: fmt.Sprintf("The effects of step type %q cannot be lowered", s.StepType),
+			Detail:  fmt.Sprintf("The plugin %q says %q; a step may raise it, not lower it to %q.", name, st.Effects, s.Effects)}}
+	}
+	if _, err := checkpoint.NewSanitizer(checkpoint.SanitizerOptions{Transient: st.Transient}); err != nil {
+		return hcl.Diagnostics{{Code: "bad-manifest", Subject: s.Uses, Summary: fmt.Sprintf("The manifest of plugin %q cannot be used", name), Detail: sentence(err.Error())}}
+	}
+	return nil
+}
+
+// link builds the graph and the steps' policies.
+func (f *Flow) link() (err error) {
+	nodes := make([]recovery.Node, len(f.wf.Steps))
+	f.steps = make([]flowStep, len(f.wf.Steps))
+	sanitizers := map[string]*checkpoint.Sanitizer{}
+	var keep []int32
+	for i := range f.wf.Steps {
+		s := &f.wf.Steps[i]
+		a := f.artifacts[s.Plugin]
+		nodes[i] = recovery.Node{Address: s.Address(), When: s.WhenFacets, Refs: refs(s.Facets)}
+		fs := flowStep{Step: s, address: nodes[i].Address, effects: effectsOf(a, s.StepType, s.Effects), timeout: s.Timeout, volatile: s.Volatile}
+		var st sdk.StepType
+		if a.Manifest != nil {
+			st = a.Manifest.Steps[s.StepType]
+		}
+		if fs.timeout == 0 {
+			fs.timeout = time.Duration(st.TimeoutMS) * time.Millisecond
+		}
+		if fs.timeout == 0 {
+			fs.timeout = DefaultTimeout
+		}
+		switch s.Reuse {
+		case hcl.ReuseDefault:
+			if fs.effects.Changes() {
+				fs.reuse = recovery.ReuseRun
+			}
+		case hcl.ReuseRun:
+			fs.reuse = recovery.ReuseRun
+		case hcl.ReuseNever:
+			fs.reuse = recovery.ReuseNever
+		}
+		key := strings.Join(st.Transient, "\x00")
+		if sanitizers[key] == nil {
+			if sanitizers[key], err = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{Transient: st.Transient}); err != nil {
+				return err
+			}
+		}
+		fs.sanitizer = sanitizers[key]
+		if fs.effects.Changes() {
+			keep = append(keep, int32(i))
+		}
+		f.steps[i] = fs
+	}
+	if f.graph, err = recovery.NewGraph(nodes); err != nil {
+		return err
+	}
+	for i := range f.wf.Outputs {
+		for _, r := range f.wf.Outputs[i].Facets {
+			keep = append(keep, int32(r.Step))
+		}
+	}
+	f.targets = recovery.Targets(f.graph, keep)
+	f.persist()
+	return nil
+}
+
+// persist makes targets and everything above a step with effects persistent,
+// whatever their mode says.
+func (f *Flow) persist() {
+	for _, t := range f.targets {
+		f.steps[t].volatile = false
+	}
+	order := f.graph.Order()
+	above := make([]bool, len(f.steps))
+	for k := len(order) - 1; k >= 0; k-- {
+		i := order[k]
+		if above[i] {
+			f.steps[i].volatile = false
+		}
+		if above[i] || f.steps[i].effects.Changes() {
+			for _, u := range f.graph.Upstream(i) {
+				above[u] = true
+			}
+		}
+	}
+}
+
+func refs(facets []hcl.FacetRef) []recovery.Ref {
+	kinds := [...]recovery.RefKind{hcl.Hard: recovery.Hard, hcl.Optional: recovery.Optional, hcl.Soft: recovery.Soft}
+	rs := make([]recovery.Ref, len(facets))
+	for k, r := range facets {
+		rs[k] = recovery.Ref{Step: int32(r.Step), Facet: r.Facet, Kind: kinds[r.Kind], Order: r.Order}
+	}
+	return rs
+}
+
+// sentence makes a sentence of an error's text.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}

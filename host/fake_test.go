@@ -1,0 +1,227 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a small workflow whose evaluation and plugin are Go functions: what
+// is tested is the host between them. Step i reads the outputs of its
+// references; its answer is made by run.
+type fake struct {
+	tb    testing.TB
+	steps []fakeStep
+	run   func(ctx context.Context, req *sdk.Request) (*sdk.Response, error)
+	calls atomic.Int64
+
+	mu     sync.Mutex
+	counts map[string]int // attempts by step
+	keys   map[string][]string
+}
+
+type fakeStep struct {
+	name     string
+	def      string // what identifies it; default its name
+	refs     []hcl.FacetRef
+	when     int
+	cond     func(up hcl.Upstream) bool // nil: true
+	retry    []hcl.Retry
+	effects  sdk.Effects
+	volatile bool
+	reuse    hcl.Reuse
+}
+
+func hard(is ...int) (rs []hcl.FacetRef) {
+	for _, i := range is {
+		rs = append(rs, hcl.FacetRef{Step: i})
+	}
+	return rs
+}
+
+var fakeArtifact = &loader.Artifact{Kind: loader.Wasm, Path: "fake.wasm", Digest: sdk.Sum([]byte("fake")), Manifest: &sdk.Manifest{ABI: 1, Name: "fake", Version: "1.0.0", Steps: map[string]sdk.StepType{"run": {}}}}
+
+// flow compiles the fake into a Flow.
+func (k *fake) flow() *Flow {
+	wf := &hcl.Workflow{Name: "fake", Plugins: []hcl.Plugin{{Name: "fake"}}}
+	for i := range k.steps {
+		s := &k.steps[i]
+		wf.Steps = append(wf.Steps, hcl.Step{Name: s.name, StepType: "run", Facets: s.refs, WhenFacets: s.when, HasWhen: s.when > 0 || s.cond != nil,
+			Retry: s.retry, Effects: s.effects, Volatile: s.volatile, Reuse: s.reuse})
+	}
+	f := &Flow{wf: wf, artifacts: []*loader.Artifact{fakeArtifact}, loaders: []loader.Loader{k}}
+	if err := f.link(); err != nil {
+		k.tb.Fatal(err)
+	}
+	return f
+}
+
+func (k *fake) inputs() inputs {
+	return inputs{map[string]json.RawMessage{}, func(hcl.RunInfo) evaluator { return k }}
+}
+
+func (k *fake) apply(ctx context.Context, o Options, ro RunOptions) (*Result, error) {
+	k.tb.Helper()
+	h, err := New(o)
+	if err != nil {
+		k.tb.Fatal(err)
+	}
+	return h.apply(ctx, k.flow(), k.inputs(), ro)
+}
+
+func (k *fake) mustApply(o Options) *Result {
+	k.tb.Helper()
+	res, err := k.apply(context.Background(), o, RunOptions{})
+	if err != nil {
+		k.tb.Fatal(err)
+	}
+	return res
+}
+
+// Evaluator.
+
+func (k *fake) Identity(i int) (hcl.Identity, hcl.Diagnostics) {
+	def := k.steps[i].def
+	if def == "" {
+		def = k.steps[i].name
+	}
+	id := hcl.Identity{Input: sdk.Sum([]byte(def)), Attributes: []hcl.AttributeIdentity{{Name: "def", Expression: sdk.Sum([]byte(def))}}}
+	if k.steps[i].cond != nil {
+		id.When = sdk.Sum([]byte("when " + k.steps[i].name))
+	}
+	return id, nil
+}
+
+func (k *fake) When(i int, up hcl.Upstream) (bool, hcl.Diagnostics) { return k.steps[i].cond(up), nil }
+
+func (k *fake) Input(i int, up hcl.Upstream) (json.RawMessage, hcl.Diagnostics) {
+	def := k.steps[i].def
+	if def == "" {
+		def = k.steps[i].name
+	}
+	in := map[string]any{"def": def}
+	var ups []json.RawMessage
+	for _, r := range k.steps[i].refs {
+		res := up(r.Step)
+		switch {
+		case r.Facet == sdk.FacetStatus:
+			ups = append(ups, json.RawMessage(`"`+res.State.String()+`"`))
+		case res.State == sdk.Succeeded:
+			if res.Output == nil {
+				return nil, hcl.Diagnostics{{Summary: "output of " + k.steps[r.Step].name + " is missing"}}
+			}
+			ups = append(ups, res.Output)
+		}
+	}
+	in["up"] = ups
+	b, err := sdk.Marshal(in)
+	if err != nil {
+		return nil, hcl.Diagnostics{{Summary: err.Error()}}
+	}
+	return b, nil
+}
+
+func (k *fake) Config(int) (json.RawMessage, hcl.Diagnostics)               { return json.RawMessage(`{}`), nil }
+func (k *fake) CheckOutput(int, json.RawMessage) error                      { return nil }
+func (k *fake) Output(int, hcl.Upstream) (json.RawMessage, hcl.Diagnostics) { return nil, nil }
+
+// Loader and plugin.
+
+func (k *fake) Open(string) (*loader.Artifact, error)                         { return fakeArtifact, nil }
+func (k *fake) Load(context.Context, *loader.Artifact) (loader.Plugin, error) { return k, nil }
+func (k *fake) Close() error                                                  { return nil }
+func (k *fake) Step(string, loader.Limits) (sdk.Step, error) {
+	return sdk.StepFunc(func(ctx context.Context, req *sdk.Request, _ sdk.Host) (*sdk.Response, error) {
+		k.calls.Add(1)
+		k.mu.Lock()
+		if k.counts == nil {
+			k.counts, k.keys = map[string]int{}, map[string][]string{}
+		}
+		name := strings.TrimPrefix(req.Step, "step.")
+		k.counts[name]++
+		k.keys[name] = append(k.keys[name], req.IdempotencyKey)
+		k.mu.Unlock()
+		if k.run != nil {
+			return k.run(ctx, req)
+		}
+		return hashAnswer(req)
+	}), nil
+}
+
+// hashAnswer is a pure answer that depends on the whole input.
+func hashAnswer(req *sdk.Request) (*sdk.Response, error) {
+	return sdk.Output(map[string]string{"h": sdk.Sum(req.Input).Short()})
+}
+
+func (k *fake) count(name string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.counts[name]
+}
+
+// recorder keeps the events of a run.
+type recorder struct {
+	mu     sync.Mutex
+	events []Event
+	hook   func(Event)
+}
+
+func (r *recorder) Observe(es []Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, es...)
+	if r.hook != nil {
+		for _, e := range es {
+			r.hook(e)
+		}
+	}
+}
+
+func (r *recorder) steps(t EventType) (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Type == t {
+			names = append(names, strings.TrimPrefix(e.Step, "step."))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+var errBoom = errors.New("boom")
+
+func unavailable(format string, args ...any) *sdk.Error {
+	return &sdk.Error{Class: sdk.ClassUnavailable, Message: fmt.Sprintf(format, args...)}
+}
+
+// states reads how the steps of a finished run stand from its events.
+func (r *recorder) states() map[string]string {
+	m := map[string]string{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		switch e.Type {
+		case EventSucceeded, EventReused, EventFailed, EventSkipped, EventCancelled:
+			m[strings.TrimPrefix(e.Step, "step.")] = string(e.Type)
+		}
+	}
+	return m
+}
+
+var _ = checkpoint.RunSucceeded

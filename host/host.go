@@ -1,0 +1,102 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Defaults of Options and of steps that say nothing.
+const (
+	DefaultTenant      = "default"
+	DefaultConcurrency = 10
+	DefaultTimeout     = 10 * time.Minute // of one attempt
+)
+
+// Options of New.
+type Options struct {
+	Store       checkpoint.Store // owned by the caller
+	Tenant      string           // Defaults to "default"
+	Loaders     []loader.Loader  // asked in this order what an artifact is
+	Observer    Observer         // nil sees nothing
+	Logger      hclog.Logger     // Defaults to a logger that writes nothing
+	Concurrency int              // attempts at once; a workflow's own setting wins. Defaults to 10
+	Version     string           // of the engine, recorded with what it makes
+	Cache       int64            // bytes of reused outputs kept in memory. Defaults to 32 MiB
+}
+
+func (o *Options) setDefaults() {
+	if o.Tenant == "" {
+		o.Tenant = DefaultTenant
+	}
+	if o.Observer == nil {
+		o.Observer = observers(nil)
+	}
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	if o.Cache == 0 {
+		o.Cache = 32 << 20
+	}
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	if o.Store == nil {
+		errs = append(errs, errors.New("options: no store"))
+	}
+	if o.Concurrency < 0 {
+		errs = append(errs, fmt.Errorf("options: concurrency %d is negative", o.Concurrency))
+	}
+	return errors.Join(errs...)
+}
+
+// Host plans and runs workflows for one tenant on one store. It is safe for
+// concurrent use; one workflow should be applied once at a time.
+type Host struct {
+	o Options
+}
+
+// New makes a Host. The error names every option that cannot be used.
+func New(o Options) (*Host, error) {
+	o.setDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Host{o: o}, nil
+}
+
+// storeError says that the store failed; the run cannot be trusted to be
+// recorded and stops.
+type storeError struct{ err error }
+
+func (e *storeError) Error() string { return "checkpoint store: " + e.err.Error() }
+func (e *storeError) Unwrap() error { return e.err }
+
+// IsStoreError reports whether err says that the store failed.
+func IsStoreError(err error) bool {
+	var e *storeError
+	return errors.As(err, &e)
+}
+
+// effectsOf is what an attempt of a step type does to the world: what the
+// manifest says, raised by the flow. A native plugin without a manifest may do
+// anything.
+func effectsOf(a *loader.Artifact, stepType string, atLeast sdk.Effects) sdk.Effects {
+	e := sdk.EffectsNone
+	if a.Manifest != nil {
+		e = a.Manifest.Steps[stepType].Effects
+	} else if a.Kind == loader.Native {
+		e = sdk.EffectsWrite
+	}
+	return max(e, atLeast)
+}

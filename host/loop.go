@@ -1,0 +1,546 @@
+package host
+
+import (
+	"container/heap"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/recovery"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// run drives one machine: it carries its commands out with workers, timers and
+// the store, and feeds back what happens. Everything but the marked fields is
+// the loop's own; workers read results of ended steps only.
+type run struct {
+	h         *Host
+	s         *session
+	m         *machine
+	ctx       context.Context // of everything the run starts
+	cancel    context.CancelCauseFunc
+	began     time.Time
+	sanitizer *checkpoint.Sanitizer
+
+	results      []result
+	conditionMet []bool               // by step: `when` was evaluated and true
+	blocked      map[int32]*sdk.Error // steps that must not start
+	consumers    []int32              // steps that may still read an output
+	working      map[int32]*work      // what workers have, or have prepared
+	husks        map[int32]*work      // volatile results whose record is not stored yet
+	outputs      *outputs
+	plugins      []pluginSlot
+
+	jobs    chan *work
+	answers chan *work
+	notes   chan Event
+	workers int
+	wg      sync.WaitGroup
+
+	timers   timerHeap
+	timer    *time.Timer
+	signals  []signal
+	events   []Event
+	counts   Counts
+	saved    time.Duration
+	tokens   int64
+	failures []Failure
+	finished *command
+	broken   error // the store failed
+}
+
+// pluginSlot is a plugin loaded at most once per run.
+type pluginSlot struct {
+	mu     sync.Mutex
+	plugin loader.Plugin
+	steps  map[string]sdk.Step
+}
+
+func (h *Host) newRun(s *session) *run {
+	n := len(s.f.steps)
+	concurrency := h.o.Concurrency
+	if c := s.f.wf.Concurrency; c > 0 {
+		concurrency = c
+	}
+	r := &run{
+		h: h, s: s, began: time.Now(),
+		results: make([]result, n), conditionMet: make([]bool, n), blocked: s.blocked, consumers: make([]int32, n),
+		working: map[int32]*work{}, husks: map[int32]*work{},
+		plugins: make([]pluginSlot, len(s.f.artifacts)),
+		jobs:    make(chan *work, concurrency), answers: make(chan *work, concurrency), notes: make(chan Event, 1024),
+	}
+	r.sanitizer, _ = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
+	// Attempts end by the machine's command, so that a cancel is seen first.
+	r.ctx, r.cancel = context.WithCancelCause(context.Background())
+	r.outputs = &outputs{ctx: r.ctx, store: h.o.Store, tenant: h.o.Tenant, budget: h.o.Cache, held: map[int32]json.RawMessage{}}
+	r.m = newMachine(s.f.graph, s.plan, s.policies, concurrency, s.f.wf.FailFast, string(s.record.ID))
+	r.counts.Total = n
+	for i := range s.plan.Steps {
+		if hd := s.plan.Steps[i].Head; hd != nil {
+			r.results[i] = taken(hd)
+		}
+		switch s.plan.Steps[i].Action {
+		case recovery.Decide, recovery.Run:
+			for _, u := range s.f.graph.Upstream(int32(i)) {
+				r.consumers[u]++
+			}
+		}
+	}
+	return r
+}
+
+// drive runs the machine to its end. The error is the store's.
+func (r *run) drive(ctx context.Context) error {
+	defer r.close()
+	r.reportPlan()
+	r.push(signal{kind: sigStart})
+	stop := ctx.Done()
+	var timeout <-chan time.Time
+	if limit := r.s.f.wf.Timeout; limit > 0 {
+		t := time.NewTimer(max(limit-r.s.record.Live, 0))
+		defer t.Stop()
+		timeout = t.C
+	}
+	persisted := r.h.o.Store.Persisted()
+	r.timer = time.NewTimer(time.Hour)
+	defer r.timer.Stop()
+	for {
+		r.pump()
+		r.flush()
+		if r.finished != nil {
+			return r.broken
+		}
+		select {
+		case w := <-r.answers:
+			r.answer(w)
+		case e := <-r.notes:
+			r.add(e)
+		case seq, ok := <-persisted:
+			if !ok {
+				persisted = nil
+				r.fail(r.h.o.Store.Barrier(r.ctx))
+				break
+			}
+			r.push(signal{kind: sigPersisted, seq: seq})
+		case <-r.timer.C:
+			r.fire()
+		case <-timeout:
+			timeout = nil
+			r.push(signal{kind: sigStop, err: &sdk.Error{Class: sdk.ClassTimeout, Code: "run",
+				Message: "the run reached its timeout of " + r.s.f.wf.Timeout.String() + " (live time over all continuations)"}})
+		case <-stop:
+			stop = nil
+			r.push(signal{kind: sigStop, err: cancelled(ctx)})
+		}
+	}
+}
+
+func cancelled(ctx context.Context) *sdk.Error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.Canceled) {
+		return &sdk.Error{Class: sdk.ClassCancelled, Message: "cancelled"}
+	}
+	return &sdk.Error{Class: sdk.ClassCancelled, Message: cause.Error()}
+}
+
+// fail ends the run because the store failed: what is not recorded must not go
+// on.
+func (r *run) fail(err error) {
+	if r.broken != nil {
+		return
+	}
+	if err == nil {
+		err = errors.New("it was closed while the run was going on")
+	}
+	r.broken = &storeError{err}
+	r.push(signal{kind: sigStop, err: &sdk.Error{Class: sdk.ClassCancelled, Code: "store", Message: r.broken.Error()}})
+}
+
+func (r *run) push(s signal) {
+	s.now = time.Since(r.began)
+	r.signals = append(r.signals, s)
+}
+
+// pump feeds the machine until nothing is left to tell it, taking in whatever
+// workers have finished meanwhile.
+func (r *run) pump() {
+	for {
+		for k := 0; k < len(r.signals); k++ {
+			for _, c := range r.m.Apply(r.signals[k]) {
+				r.carry(c)
+			}
+		}
+		r.signals = r.signals[:0]
+		select {
+		case w := <-r.answers:
+			r.answer(w)
+		default:
+			return
+		}
+	}
+}
+
+// carry does one command.
+func (r *run) carry(c command) {
+	switch c.kind {
+	case cmdWork:
+		w := &work{step: c.step, attempt: c.attempt, only: c.only, hold: c.hold}
+		w.ctx, w.cancel = context.WithCancelCause(r.ctx)
+		r.send(w)
+	case cmdRun:
+		w := r.working[c.step]
+		w.ready = true
+		r.send(w)
+	case cmdIntent:
+		r.intent(c)
+	case cmdPut:
+		r.put(c)
+	case cmdTimer:
+		heap.Push(&r.timers, timer{time.Now().Add(c.after), c.step})
+		r.arm()
+	case cmdCancel:
+		if w := r.working[c.step]; w != nil {
+			w.cancel(c.err)
+		}
+	case cmdNote:
+		r.noted(c)
+	case cmdNotePersisted:
+		r.add(Event{Type: EventPersisted, Step: r.address(c.step), Seq: r.results[c.step].seq, Checkpoint: r.results[c.step].id})
+	case cmdFinish:
+		r.finished = &c
+	}
+}
+
+func (r *run) address(i int32) string { return r.s.f.steps[i].address }
+
+// send gives work to a worker; the machine never has more under way than there
+// are slots, so the channel takes it at once.
+func (r *run) send(w *work) {
+	r.working[w.step] = w
+	if r.workers < cap(r.jobs) && r.workers < len(r.working) {
+		r.workers++
+		r.wg.Go(func() {
+			for w := range r.jobs {
+				r.do(w)
+				r.answers <- w
+			}
+		})
+	}
+	r.jobs <- w
+}
+
+// answer takes what a worker has done.
+func (r *run) answer(w *work) {
+	for { // what the step reported comes before how it ended
+		select {
+		case e := <-r.notes:
+			r.add(e)
+			continue
+		default:
+		}
+		break
+	}
+	if w.fatal != nil {
+		r.fail(errors.Unwrap(w.fatal))
+		w.failed(&sdk.Error{Class: sdk.ClassCancelled, Code: "store", Message: w.fatal.Error()})
+	}
+	if w.kind == sigEnded {
+		w.cancel(nil)
+		if w.end == endCondition {
+			r.conditionMet[w.step] = true
+		}
+		if w.end == endFailed && !w.started.IsZero() {
+			r.commit(r.batchOf(func(b *checkpoint.Batch) {
+				b.PutAttempt(&checkpoint.AttemptRecord{Run: r.s.record.ID, Step: r.address(w.step), Attempt: int(w.attempt), Error: w.err, Started: w.started.UTC(), Took: w.took, Usage: w.usage})
+			}))
+		}
+		for _, warn := range w.warnings {
+			r.add(Event{Type: EventLog, Step: r.address(w.step), Attempt: int(w.attempt), Level: "warn", Message: warn.Message})
+		}
+	}
+	r.push(signal{kind: w.kind, step: w.step, end: w.end, err: w.err})
+}
+
+func (r *run) batchOf(fill func(b *checkpoint.Batch)) *checkpoint.Batch {
+	b := checkpoint.NewBatch(r.h.o.Tenant, r.s.f.wf.Name)
+	fill(b)
+	return b
+}
+
+// commit queues a batch; 0 if the store failed.
+func (r *run) commit(b *checkpoint.Batch) checkpoint.Seq {
+	seq, err := r.h.o.Store.Commit(r.ctx, b)
+	if err != nil {
+		r.fail(err)
+		return 0
+	}
+	return seq
+}
+
+func (r *run) intent(c command) {
+	w := r.working[c.step]
+	seq := r.commit(r.batchOf(func(b *checkpoint.Batch) {
+		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.address(c.step), Attempt: int(c.attempt), IdempotencyKey: w.idem, Effects: r.s.f.steps[c.step].effects, Started: time.Now().UTC()})
+	}))
+	r.push(signal{kind: sigIntent, step: c.step, seq: seq})
+}
+
+// put commits what a step ended with, behind the husks of volatile steps above
+// it that no record has carried yet.
+func (r *run) put(c command) {
+	w := r.working[c.step]
+	st := &r.s.f.steps[c.step]
+	res := result{state: c.state, attempts: w.attempt}
+	b := checkpoint.NewBatch(r.h.o.Tenant, r.s.f.wf.Name)
+	volatile := w.end == endResult && w.reused == nil && st.volatile
+	if !volatile {
+		r.addHusks(b, c.step)
+	}
+	switch {
+	case w.end == endSkipped:
+		b.PutSkip(w.record)
+	case w.hit:
+		b.PutReuse(w.record, w.reused)
+	case w.reused != nil:
+		res = taken(w.reused)
+	case volatile:
+		r.husks[c.step] = w
+		r.outputs.put(c.step, w.sanitized.Data(), false)
+		res.output = w.sanitized.Digest()
+	default:
+		b.PutCheckpoint(w.record, w.sanitized)
+		if r.consumers[c.step] > 0 {
+			r.outputs.put(c.step, w.sanitized.Data(), true)
+		}
+	}
+	var seq checkpoint.Seq
+	if len(b.Items) > 0 {
+		if seq = r.commit(b); seq > 0 && w.record != nil && !volatile {
+			rec := &w.record.Head
+			res.seq, res.id, res.output, res.data = seq, rec.ID, rec.Output, rec.Data
+			if w.end == endResult && !w.hit {
+				res.data.Seq = seq
+			}
+			res.degraded, res.attempts = rec.Degraded, int32(rec.Attempts)
+		}
+	}
+	r.results[c.step] = res
+	r.push(signal{kind: sigPut, step: c.step, seq: seq})
+}
+
+// addHusks writes the records of volatile steps above i.
+func (r *run) addHusks(b *checkpoint.Batch, i int32) {
+	if len(r.husks) == 0 {
+		return
+	}
+	stack, seen := []int32{i}, map[int32]bool{}
+	var found []int32
+	for len(stack) > 0 {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, u := range r.s.f.graph.Upstream(at) {
+			if !seen[u] {
+				seen[u] = true
+				stack = append(stack, u)
+				if r.husks[u] != nil {
+					found = append(found, u)
+				}
+			}
+		}
+	}
+	slices.Sort(found)
+	for _, u := range found {
+		w := r.husks[u]
+		b.PutHusk(w.record, w.sanitized)
+		delete(r.husks, u)
+	}
+}
+
+// noted is told that a step has a state now.
+func (r *run) noted(c command) {
+	w, i := r.working[c.step], c.step
+	e := Event{Step: r.address(i), Attempt: int(c.attempt), Error: c.err}
+	if w != nil {
+		e.Took = w.took
+	}
+	if !c.final { // a retry is waiting
+		e.Type, e.Delay = EventAttemptFailed, c.after
+		delete(r.working, i)
+		r.add(e)
+		return
+	}
+	res := &r.results[i]
+	switch c.state {
+	case sdk.Succeeded:
+		if w.reused != nil {
+			r.reused(i, w.reused, true)
+			break
+		}
+		r.counts.Ran++
+		e.Type, e.Checkpoint, e.Seq, e.Usage = EventSucceeded, res.id, res.seq, w.usage
+		r.add(e)
+	case sdk.Skipped:
+		r.counts.Skipped++
+		e.Type, e.Attempt, e.Reason = EventSkipped, 0, r.skipReason(i, w)
+		res.state = sdk.Skipped
+		r.add(e)
+	case sdk.Failed:
+		r.counts.Failed++
+		e.Type = EventFailed
+		*res = result{state: sdk.Failed, err: c.err, attempts: c.attempt}
+		r.failures = append(r.failures, Failure{Step: e.Step, Attempts: int(c.attempt), Error: c.err})
+		r.add(e)
+	case sdk.Cancelled:
+		r.counts.Cancelled++
+		e.Type = EventCancelled
+		*res = result{state: sdk.Cancelled, err: c.err, attempts: c.attempt}
+		r.add(e)
+	}
+	delete(r.working, i)
+	for _, u := range r.s.f.graph.Upstream(i) {
+		if r.consumers[u]--; r.consumers[u] == 0 {
+			r.outputs.drop(u)
+		}
+	}
+}
+
+func (r *run) skipReason(i int32, w *work) string {
+	if w != nil && w.end == endSkipped {
+		return "condition: when is false"
+	}
+	for _, ref := range r.s.f.graph.Refs(i) {
+		if ref.Kind != recovery.Hard {
+			continue
+		}
+		switch r.results[ref.Step].state {
+		case sdk.Skipped:
+			return "upstream_skipped: " + r.address(ref.Step) + " was skipped"
+		case sdk.Failed:
+			return "upstream_failed: " + r.address(ref.Step) + " failed"
+		}
+	}
+	return "upstream"
+}
+
+// reused reports that a record stands for step i. late: found while running.
+func (r *run) reused(i int32, h *checkpoint.Head, late bool) {
+	state := h.Outcome.State()
+	e := Event{Type: EventReused, Step: r.address(i), State: &state, Checkpoint: h.ID, Seq: h.Seq, Reason: "unchanged"}
+	p := &r.s.plan.Steps[i]
+	switch {
+	case h.Outcome != checkpoint.Succeeded:
+		r.counts.Skipped++
+		e.Type, e.State, e.Reason = EventSkipped, nil, r.s.why(r.ctx, i, nil)
+		r.add(e)
+		return
+	case h.Step != "" && h.Step != e.Step:
+		e.Reason = "same computation as " + h.Step
+		if p.Reason.Why == recovery.WhyRenamed {
+			e.Reason = "renamed from " + h.Step
+		}
+	case late:
+		e.Reason = "its upstreams gave the same answers"
+	}
+	e.Taken = late || p.Action == recovery.Take
+	e.Saved, e.SavedTokens = h.Took, h.Tokens
+	r.counts.Reused++
+	r.saved += h.Took
+	r.tokens += h.Tokens
+	r.add(e)
+}
+
+// reportPlan tells how the run starts.
+func (r *run) reportPlan() {
+	rec := r.s.record
+	r.counts.ToRun, r.counts.ToDecide = r.s.toRun()
+	start := r.counts
+	r.add(Event{Type: EventRunStarted, Workflow: rec.Workflow, Follows: rec.Follows, Continued: rec.Continued, Counts: &start})
+	for i := range r.s.plan.Steps {
+		if hd := r.s.plan.Steps[i].Head; hd != nil {
+			r.reused(int32(i), hd, false)
+		}
+	}
+}
+
+// note hands an event to the loop; it waits when the loop is behind, so that no
+// log line is lost.
+func (r *run) note(e Event) {
+	e.Time = time.Now().UTC()
+	r.notes <- e
+}
+
+// offer hands an event to the loop unless it is behind.
+func (r *run) offer(e Event) {
+	e.Time = time.Now().UTC()
+	select {
+	case r.notes <- e:
+	default:
+	}
+}
+
+func (r *run) add(e Event) {
+	if e.Time.IsZero() {
+		e.Time = time.Now().UTC()
+	}
+	e.Run = r.s.record.ID
+	r.events = append(r.events, e)
+}
+
+func (r *run) flush() {
+	if len(r.events) > 0 {
+		r.h.o.Observer.Observe(r.events)
+		clear(r.events)
+		r.events = r.events[:0]
+	}
+}
+
+// close stops the workers and frees the plugins.
+func (r *run) close() {
+	r.cancel(&sdk.Error{Class: sdk.ClassCancelled, Message: "the run has ended"})
+	close(r.jobs)
+	r.wg.Wait()
+	for i := range r.plugins {
+		if p := r.plugins[i].plugin; p != nil {
+			if err := p.Close(); err != nil {
+				r.h.o.Logger.Warn("plugin did not close cleanly", "plugin", r.s.f.wf.Plugins[i].Name, "cause", err)
+			}
+		}
+	}
+}
+
+type timer struct {
+	at   time.Time
+	step int32
+}
+
+type timerHeap []timer
+
+func (h timerHeap) Len() int           { return len(h) }
+func (h timerHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h timerHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *timerHeap) Push(x any)        { *h = append(*h, x.(timer)) }
+func (h *timerHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// arm sets the timer to the next retry.
+func (r *run) arm() {
+	if len(r.timers) > 0 {
+		r.timer.Reset(time.Until(r.timers[0].at))
+	}
+}
+
+func (r *run) fire() {
+	for len(r.timers) > 0 && !r.timers[0].at.After(time.Now()) {
+		r.push(signal{kind: sigTimer, step: heap.Pop(&r.timers).(timer).step})
+	}
+	r.arm()
+}

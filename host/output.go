@@ -1,0 +1,93 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// result is what a run knows of an ended step.
+type result struct {
+	state    sdk.State
+	degraded bool
+	attempts int32
+	seq      checkpoint.Seq // of the record that stands for it; 0 = none
+	id       checkpoint.ID
+	data     checkpoint.DataRef
+	output   sdk.Digest
+	err      *sdk.Error
+	head     *checkpoint.Head // when a record of the index was taken
+}
+
+func (r *result) facet(f sdk.Facet) sdk.Digest {
+	if r.head != nil {
+		return r.head.Facet(f)
+	}
+	if r.state == sdk.Succeeded {
+		h := checkpoint.Head{Output: r.output, Degraded: r.degraded, Attempts: int(r.attempts)}
+		return h.Facet(f)
+	}
+	return checkpoint.FacetDigest(f, r.state, r.err, int(r.attempts))
+}
+
+func taken(h *checkpoint.Head) result {
+	return result{state: h.Outcome.State(), degraded: h.Degraded, attempts: int32(h.Attempts), seq: h.Seq, id: h.ID, data: h.Data, output: h.Output, head: h}
+}
+
+// outputs holds the outputs that steps still to run may read: those made in
+// this run until the last step that needs them has ended, and those read back
+// from the store, up to a budget. It is safe for concurrent use.
+type outputs struct {
+	ctx    context.Context
+	store  checkpoint.Store
+	tenant string
+	budget int64
+
+	mu   sync.Mutex
+	held map[int32]json.RawMessage
+	size int64
+}
+
+// put keeps an output until drop. One that the store has too is kept only
+// within the budget.
+func (o *outputs) put(step int32, data json.RawMessage, stored bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if stored && o.size+int64(len(data)) > o.budget {
+		return
+	}
+	o.held[step] = data
+	o.size += int64(len(data))
+}
+
+// get returns a step's output, from the store if it is not held.
+func (o *outputs) get(step int32, ref checkpoint.DataRef) (json.RawMessage, error) {
+	o.mu.Lock()
+	data, ok := o.held[step]
+	o.mu.Unlock()
+	if ok {
+		return data, nil
+	}
+	data, err := o.store.Data(o.ctx, o.tenant, ref)
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.held[step]; !ok && o.size+int64(len(data)) <= o.budget {
+		o.held[step] = data
+		o.size += int64(len(data))
+	}
+	return data, nil
+}
+
+// drop forgets a step's output.
+func (o *outputs) drop(step int32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.size -= int64(len(o.held[step]))
+	delete(o.held, step)
+}

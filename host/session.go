@@ -1,0 +1,303 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/recovery"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// RunOptions are the options of Plan and Apply.
+type RunOptions struct {
+	Rerun   []string         // addresses of steps that run even if current
+	Targets []string         // addresses; nil = the default targets
+	New     bool             // a run that continues and follows none
+	Run     checkpoint.RunID // continue this run instead of the newest
+}
+
+// evaluator is what a run needs of hcl.Evaluator.
+type evaluator interface {
+	Identity(step int) (hcl.Identity, hcl.Diagnostics)
+	When(step int, up hcl.Upstream) (bool, hcl.Diagnostics)
+	Input(step int, up hcl.Upstream) (json.RawMessage, hcl.Diagnostics)
+	Config(plugin int) (json.RawMessage, hcl.Diagnostics)
+	CheckOutput(step int, out json.RawMessage) error
+	Output(i int, up hcl.Upstream) (json.RawMessage, hcl.Diagnostics)
+}
+
+var _ evaluator = (*hcl.Evaluator)(nil)
+
+// session is one flow with values, the run it belongs to, and the plan: what
+// Plan shows and Apply carries out.
+type session struct {
+	h         *Host
+	f         *Flow
+	eval      evaluator
+	record    *checkpoint.RunRecord // the run to be opened or continued
+	previous  *checkpoint.RunRecord // the newest run with these values; nil = none
+	continued bool
+	defs      []recovery.Definition
+	bases     []checkpoint.Fingerprint // of the content keys
+	index     *checkpoint.Index
+	heads     []*checkpoint.Head
+	options   recovery.Options
+	plan      *recovery.Plan
+	policies  []stepPolicy
+	blocked   map[int32]*sdk.Error // steps that must not start again without a person
+}
+
+// inputs are the values of a flow's variables, and what evaluates with them.
+type inputs struct {
+	values    map[string]json.RawMessage
+	evaluator func(hcl.RunInfo) evaluator
+}
+
+func (f *Flow) inputs(values *hcl.Values) inputs {
+	return inputs{values.JSON(), func(run hcl.RunInfo) evaluator { return f.wf.Evaluator(values, run) }}
+}
+
+// prepare chooses the run and makes the plan. Outputs of reused steps are read
+// and verified; one that is missing or damaged counts as not kept.
+func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (*session, error) {
+	s := &session{h: h, f: f}
+	if err := s.chooseRun(ctx, in.values, o); err != nil {
+		return nil, err
+	}
+	s.eval = in.evaluator(hcl.RunInfo{ID: string(s.record.ID), StartedAt: s.record.Created})
+	if err := s.define(); err != nil {
+		return nil, err
+	}
+	if err := s.load(ctx, o); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// chooseRun decides which run is continued, followed or opened.
+func (s *session) chooseRun(ctx context.Context, vs map[string]json.RawMessage, o RunOptions) error {
+	h, wf := s.h, s.f.wf
+	digests := make(map[string]sdk.Digest, len(vs))
+	kept := make(map[string]json.RawMessage, len(vs))
+	for name, v := range vs {
+		d, err := checkpoint.ValueDigest(v)
+		if err != nil {
+			return fmt.Errorf("variable %q: %w", name, err)
+		}
+		digests[name], kept[name] = d, v
+		if len(v) > 4<<10 {
+			kept[name], _ = sdk.Marshal(map[string]any{"$digest": d, "size": len(v)})
+		}
+	}
+	variables := checkpoint.ObjectDigest(digests)
+	runs, err := h.o.Store.Runs(ctx, h.o.Tenant, wf.Name)
+	if err != nil {
+		return &storeError{err}
+	}
+	i := slices.IndexFunc(runs, func(r *checkpoint.RunRecord) bool {
+		if o.Run != "" {
+			return r.ID == o.Run
+		}
+		return r.Variables == variables
+	})
+	switch {
+	case o.Run != "" && i < 0:
+		return &UsageError{fmt.Sprintf("workflow %q has no run %s; see: engine runs", wf.Name, o.Run)}
+	case o.Run != "" && runs[i].Variables != variables:
+		return &UsageError{fmt.Sprintf("run %s was started with other variable values; give the same --var and --var-file, or leave out --run", o.Run)}
+	case i >= 0:
+		s.previous = runs[i]
+	}
+	if p := s.previous; p != nil && !o.New && p.Status != checkpoint.RunSucceeded {
+		r := *p
+		r.Continued++
+		s.record, s.continued = &r, true
+	} else {
+		id := checkpoint.NewRunID()
+		s.record = &checkpoint.RunRecord{ID: id, Chain: id, Created: time.Now().UTC()}
+		if p != nil && !o.New {
+			s.record.Follows, s.record.Chain = p.ID, p.Chain
+		}
+	}
+	r := s.record
+	r.Workflow, r.Version, r.Variables, r.Values, r.Engine = wf.Name, wf.Version, variables, kept, h.o.Version
+	r.Status, r.Error, r.Ended, r.Used, r.Counts = checkpoint.RunRunning, nil, time.Time{}, sdk.Digest{}, nil
+	r.Files, r.Artifacts = nil, nil
+	for _, f := range wf.Files {
+		r.Files = append(r.Files, checkpoint.FileDigest{Path: f.Path, Digest: f.Digest})
+	}
+	for p, a := range s.f.artifacts {
+		r.Artifacts = append(r.Artifacts, checkpoint.NamedDigest{Name: wf.Plugins[p].Name, Digest: a.Digest.String()})
+	}
+	return nil
+}
+
+// UsageError says that a command names something that does not exist.
+type UsageError struct{ Message string }
+
+func (e *UsageError) Error() string { return e.Message }
+
+// define makes the keys of every step.
+func (s *session) define() error {
+	n := len(s.f.steps)
+	s.defs, s.bases = make([]recovery.Definition, n), make([]checkpoint.Fingerprint, n)
+	locals := make([]checkpoint.Fingerprint, n)
+	var diags hcl.Diagnostics
+	for i := range s.f.steps {
+		st := &s.f.steps[i]
+		id, d := s.eval.Identity(i)
+		if diags = append(diags, d...); d.HasErrors() {
+			continue
+		}
+		base := checkpoint.NewHasher("engine/base/1")
+		base.Digest(s.f.artifacts[st.Plugin].Digest)
+		base.String(st.StepType)
+		base.Digest(id.Config)
+		base.Digest(id.Type)
+		base.Digest(id.Salt)
+		s.bases[i] = base.Sum()
+		local := checkpoint.NewHasher("engine/local/1")
+		local.Fingerprint(s.bases[i])
+		local.Digest(id.Input)
+		local.Digest(id.When)
+		for _, r := range st.Facets {
+			local.Int(int(r.Facet))
+			local.Int(int(r.Kind))
+			local.Int(boolInt(r.Order))
+		}
+		locals[i] = local.Sum()
+		s.defs[i].Reuse = st.reuse
+		if st.HasWhen {
+			when := checkpoint.NewHasher("engine/when/1")
+			when.Digest(id.When)
+			s.defs[i].When = when.Sum()
+		}
+	}
+	if diags.HasErrors() {
+		return diags
+	}
+	for i, o := range s.f.graph.Occurrences(locals) {
+		s.defs[i].Local = checkpoint.Numbered(locals[i], o)
+		if o > 0 { // equal twins have equal bases, so the number goes there too
+			s.bases[i] = checkpoint.Numbered(s.bases[i], o)
+		}
+	}
+	return nil
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// load reads the index and plans, again if outputs turn out to be lost.
+func (s *session) load(ctx context.Context, o RunOptions) (err error) {
+	h := s.h
+	s.options = recovery.Options{Run: s.record.ID, Chain: s.record.Chain, Now: time.Now(), Targets: s.f.targets, Lost: map[checkpoint.Seq]bool{}}
+	if s.options.Rerun, err = s.nodes(o.Rerun); err != nil {
+		return err
+	}
+	if len(o.Targets) > 0 {
+		if s.options.Targets, err = s.nodes(o.Targets); err != nil {
+			return err
+		}
+	}
+	if s.index, err = h.o.Store.Snapshot(ctx, h.o.Tenant, s.f.wf.Name); err != nil {
+		return &storeError{err}
+	}
+	s.heads = recovery.Bind(s.f.graph, s.index)
+	for {
+		s.plan = recovery.NewPlan(s.f.graph, s.defs, s.heads, s.index, s.options)
+		lost, err := s.verify(ctx)
+		if err != nil || !lost {
+			return err
+		}
+	}
+}
+
+// verify reads the outputs of the recovery set and notes those that are lost.
+func (s *session) verify(ctx context.Context) (lost bool, err error) {
+	h := s.h
+	for i := range s.plan.Steps {
+		p := &s.plan.Steps[i]
+		if p.Action != recovery.Take {
+			continue
+		}
+		_, err := h.o.Store.Data(ctx, h.o.Tenant, p.Head.Data)
+		switch {
+		case errors.Is(err, checkpoint.ErrNotFound), errors.Is(err, checkpoint.ErrCorrupt):
+			h.o.Logger.Warn("checkpoint cannot be used, the step runs again", "step", s.f.steps[i].address, "checkpoint", p.Head.ID, "cause", err)
+			s.options.Lost[p.Head.Data.Seq] = true
+			lost = true
+		case err != nil:
+			return false, &storeError{err}
+		}
+	}
+	return lost, nil
+}
+
+// nodes finds steps by address ("step.a", or short "a").
+func (s *session) nodes(addresses []string) ([]int32, error) {
+	var is []int32
+	for _, a := range addresses {
+		full := "step." + strings.TrimPrefix(a, "step.")
+		i := slices.IndexFunc(s.f.steps, func(st flowStep) bool { return st.address == full })
+		if i < 0 {
+			names := make([]string, 0, len(s.f.steps))
+			for k := range s.f.steps {
+				names = append(names, s.f.steps[k].address)
+			}
+			return nil, &UsageError{fmt.Sprintf("workflow %q has no step %q.%s", s.f.wf.Name, a, hcl.DidYouMean(full, names))}
+		}
+		is = append(is, int32(i))
+	}
+	return is, nil
+}
+
+// toRun counts the steps that will run, and those that run unless their
+// upstreams give the answers they gave before.
+func (s *session) toRun() (run, decide int) {
+	for i := range s.plan.Steps {
+		switch s.plan.Steps[i].Action {
+		case recovery.Run:
+			run++
+		case recovery.Decide:
+			if s.plan.Steps[i].Verdict == recovery.Missing {
+				run++
+			} else {
+				decide++
+			}
+		}
+	}
+	return run, decide
+}
+
+// used digests the records that stand for the steps of a finished run.
+func used(f *Flow, seq func(i int) checkpoint.Seq) sdk.Digest {
+	h := checkpoint.NewHasher("engine/used/1")
+	for _, i := range sortedByAddress(f) {
+		if q := seq(i); q > 0 {
+			h.String(f.steps[i].address)
+			h.Int(int(q))
+		}
+	}
+	return sdk.Digest(h.Sum())
+}
+
+func sortedByAddress(f *Flow) []int {
+	is := make([]int, len(f.steps))
+	for i := range is {
+		is[i] = i
+	}
+	slices.SortFunc(is, func(a, b int) int { return strings.Compare(f.steps[a].address, f.steps[b].address) })
+	return is
+}

@@ -1,0 +1,172 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/recovery"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// why says in words why step i is planned as it is, as a difference where there
+// is one. lineage holds the digests of its facets when they are known.
+func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string {
+	p := &s.plan.Steps[i]
+	h := p.Reason.Head
+	age := func(t time.Time) string { return time.Since(t).Round(time.Second).String() }
+	switch p.Reason.Why {
+	case recovery.WhyCurrent:
+		return "unchanged"
+	case recovery.WhyRenamed:
+		return "renamed from " + h.Step
+	case recovery.WhyNeverRan:
+		return "never ran"
+	case recovery.WhyChanged:
+		return s.changed(ctx, i, h, lineage)
+	case recovery.WhyUpstream:
+		if lineage != nil {
+			if h == nil {
+				return "never ran"
+			}
+			return s.changed(ctx, i, h, lineage)
+		}
+		return "unknown until " + s.f.steps[p.Reason.Upstream].address + ": reused if its answer is the same"
+	case recovery.WhyExpired:
+		return fmt.Sprintf("due, expired %s ago (ttl %s)", age(h.Expires), h.Expires.Sub(h.Created).Round(time.Second))
+	case recovery.WhyNever:
+		return "due, reuse = never"
+	case recovery.WhyOtherRun:
+		return fmt.Sprintf("due, its result belongs to the runs of %s and is not reused in another", h.Chain)
+	case recovery.WhyDegraded:
+		return "due, its result was degraded"
+	case recovery.WhyHusk:
+		return "its output was not kept (mode = volatile) and a step below needs it"
+	case recovery.WhyLost:
+		return fmt.Sprintf("its stored output (%s) is missing or damaged and a step below needs it", h.ID)
+	case recovery.WhyRerun:
+		return "asked for with --rerun"
+	case recovery.WhySkipped:
+		if p.Reason.Upstream >= 0 {
+			return "upstream_skipped: " + s.f.steps[p.Reason.Upstream].address + " was skipped"
+		}
+		return "condition: when is false"
+	}
+	return ""
+}
+
+// changed names the differences between the step's newest record and now.
+func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, lineage []sdk.Digest) string {
+	const unknown = "its definition changed"
+	rec, err := s.h.o.Store.Record(ctx, s.h.o.Tenant, h.Seq)
+	if err != nil {
+		return unknown
+	}
+	st := &s.f.steps[i]
+	id, diags := s.eval.Identity(int(i))
+	if diags.HasErrors() {
+		return unknown
+	}
+	a, was := s.f.artifacts[st.Plugin], rec.Context
+	var parts []string
+	if was.Artifact != a.Digest {
+		parts = append(parts, fmt.Sprintf("plugin %s %s → %s (%s → %s)", s.f.wf.Plugins[st.Plugin].Name,
+			orNone(was.Version), orNone(version(s.f, st.Plugin)), was.Artifact.Short(), a.Digest.Short()))
+	}
+	if was.StepType != st.StepType {
+		parts = append(parts, fmt.Sprintf("step type %s → %s", was.StepType, st.StepType))
+	}
+	var up []checkpoint.UpstreamDigest
+	if lineage != nil {
+		up = s.upstream(i, lineage)
+	} else if p := s.plan.Steps[i]; p.Reason.Upstream < 0 {
+		up = s.upstream(i, s.plannedLineage(i))
+	}
+	for _, c := range recovery.Changes(&was, identity(&id), up) {
+		switch {
+		case c.Old == "":
+			parts = append(parts, c.Part+" added")
+		case c.New == "":
+			parts = append(parts, c.Part+" removed")
+		default:
+			parts = append(parts, c.Part+" changed")
+		}
+	}
+	if len(parts) == 0 {
+		if h.Outcome != checkpoint.Succeeded {
+			return "it was skipped before"
+		}
+		return unknown
+	}
+	if len(parts) > 4 {
+		parts = append(parts[:4], fmt.Sprintf("and %d more", len(parts)-4))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// plannedLineage is the lineage of a step whose upstreams are all current.
+func (s *session) plannedLineage(i int32) []sdk.Digest {
+	var ds []sdk.Digest
+	for _, r := range s.f.graph.Refs(i) {
+		if u := &s.plan.Steps[r.Step]; u.Head != nil {
+			ds = append(ds, u.Head.Facet(r.Facet))
+		}
+	}
+	if len(ds) != len(s.f.graph.Refs(i)) {
+		return nil
+	}
+	return ds
+}
+
+func (s *session) upstream(i int32, lineage []sdk.Digest) []checkpoint.UpstreamDigest {
+	refs := s.f.graph.Refs(i)
+	if len(lineage) != len(refs) {
+		return nil
+	}
+	up := make([]checkpoint.UpstreamDigest, len(refs))
+	for k, r := range refs {
+		up[k] = checkpoint.UpstreamDigest{Step: s.f.steps[r.Step].address, Facet: r.Facet, Digest: lineage[k]}
+	}
+	return up
+}
+
+// identity names the parts of a local key, for differences.
+func identity(id *hcl.Identity) []checkpoint.NamedDigest {
+	ns := make([]checkpoint.NamedDigest, 0, 4+len(id.Attributes)+len(id.Values))
+	add := func(name string, d sdk.Digest) {
+		if !d.IsZero() {
+			ns = append(ns, checkpoint.NamedDigest{Name: name, Digest: d.Short()})
+		}
+	}
+	for _, a := range id.Attributes {
+		add("input."+a.Name, a.Expression)
+	}
+	if len(id.Attributes) == 0 {
+		add("input", id.Input)
+	}
+	for _, v := range id.Values {
+		add(v.Name, v.Value)
+	}
+	add("when", id.When)
+	add("output_type", id.Type)
+	add("salt", id.Salt)
+	add("plugin config", id.Config)
+	return ns
+}
+
+func version(f *Flow, plugin int) string {
+	if m := f.artifacts[plugin].Manifest; m != nil {
+		return m.Version
+	}
+	return ""
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(no version)"
+	}
+	return s
+}
