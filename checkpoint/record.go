@@ -188,6 +188,7 @@ type RunRecord struct {
 	Engine    string                     `json:"engine"`
 	Used      sdk.Digest                 `json:"used,omitzero"` // over the records a succeeded run ended with
 	Counts    map[string]int             `json:"counts,omitempty"`
+	Reruns    map[string]int             `json:"reruns,omitempty"` // how often a step was asked to run again, in the chain
 }
 
 // FileDigest is one file of the flow.

@@ -98,8 +98,8 @@ type StepPlan struct {
 }
 
 // Plan says for every step of the graph what will be done. It is an upper
-// bound: a step planned as Decide may turn out to be reused. Not safe for
-// concurrent use while Resolve is called.
+// bound: a step planned as Decide may turn out to be reused. It is not changed
+// after NewPlan and safe for concurrent use.
 type Plan struct {
 	Steps []StepPlan
 
