@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+func TestSentences(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"Mr. Holmes met Dr. Watson. He smiled.", []string{"Mr. Holmes met Dr. Watson.", "He smiled."}},
+		{`"Who?" he cried. "I! And you?" No answer`, []string{`"Who?" he cried.`, `"I!`, `And you?"`, "No answer"}},
+		{"It costs 3.14 at example.com. J. H. Watson paid.", []string{"It costs 3.14 at example.com.", "J. H. Watson paid."}},
+		{"So did I. Then\nwe went.\n\nA title\n\n***\n\nEnd", []string{"So did I.", "Then we went.", "A title", "End"}},
+		{"玄德曰：「如此甚好。」次日，\n祭天！何如？", []string{"玄德曰：「如此甚好。」", "次日，祭天！", "何如？"}},
+		{"", nil},
+	} {
+		if d := cmp.Diff(c.want, sentences(c.text)); d != "" {
+			t.Errorf("%q: %s", c.text, d)
+		}
+	}
+}
+
+func TestTerms(t *testing.T) {
+	t.Parallel()
+	want := []string{"don't", "red-headed", "league", "桃園", "園中", "café"}
+	if d := cmp.Diff(want, terms("I don't: the Red-Headed 'League', 桃園中 café")); d != "" {
+		t.Error(d)
+	}
+}
+
+// The sentence that shares most with the others wins, wherever it stands.
+func TestPick(t *testing.T) {
+	t.Parallel()
+	all := sentences(`Green parrots sleep in tall trees near water. The red lion hunts deer on the wide plain.
+A lion hunts at night and sleeps by day. Deer fear the lion of the plain at night. Nothing else happened today anywhere whatsoever.`)
+	if got := pick(all, 1); !strings.Contains(got[0], "lion") {
+		t.Errorf("picked %q", got)
+	}
+	two := pick([]string{"b b b b b b", "b b b b b b", "a"}, 5)
+	if d := cmp.Diff([]string{"b b b b b b", "a"}, two); d != "" {
+		t.Errorf("repeated sentences: %s", d)
+	}
+	if got := pick(nil, 3); len(got) != 0 {
+		t.Errorf("of nothing: %q", got)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"holmes.txt", "zh.txt"} {
+		text, err := os.ReadFile("../../text/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := json.Marshal(map[string]any{"chapters": []map[string]any{{"number": 1, "title": "T", "text": string(text[:min(len(text), 60_000)])}}, "sentences": 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out output
+		step := sdk.Func(summary)
+		r, err := step.Run(t.Context(), &sdk.Request{Input: in}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(r.Output, &out); err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Chapters) != 1 || len(out.Chapters[0].Sentences) != 3 {
+			t.Fatalf("%s: %s", file, r.Output)
+		}
+		folded := fold(string(text))
+		for _, s := range out.Chapters[0].Sentences {
+			if !strings.Contains(folded, s) {
+				t.Errorf("%s: %q does not stand in the text", file, s)
+			}
+		}
+		again, err := step.Run(t.Context(), &sdk.Request{Input: in}, nil)
+		if err != nil || string(again.Output) != string(r.Output) {
+			t.Errorf("%s: a second run gives %s, %v", file, again.Output, err)
+		}
+	}
+}
+
+func TestSummaryRefuses(t *testing.T) {
+	t.Parallel()
+	for in, path := range map[string]string{
+		`{"chapters":[],"sentences":3}`:                                   "/chapters",
+		`{"chapters":[{"number":1,"title":"","text":"x"}],"sentences":0}`: "/sentences",
+		`{"chapters":3}`: "/chapters",
+	} {
+		_, err := sdk.Func(summary).Run(t.Context(), &sdk.Request{Input: json.RawMessage(in)}, nil)
+		if e := sdk.AsError(err); e == nil || e.Class != sdk.ClassInvalidInput || e.Path != path {
+			t.Errorf("%s gives %v", in, err)
+		}
+	}
+}
