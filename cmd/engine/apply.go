@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/host"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+func newApply(io streams) *cobra.Command {
+	var f flowFlags
+	c := &cobra.Command{
+		Use:   "apply [FLOW]",
+		Short: "Run a flow; after a failure, a crash or an edit, run only what must run",
+		Long: `Plans the flow, runs what must run, and prints its outputs to stdout.
+
+The same command resumes: a run that failed, was cancelled or was interrupted by
+a crash is continued, and steps whose results are current are reused. After a
+success, apply runs nothing unless the flow, its plugins or its variables changed.`,
+		Example: `  engine apply flow.hcl
+  engine apply flow.hcl --var text=@book.txt
+  engine apply flow.hcl --rerun step.summarize
+  engine apply flow.hcl --json | jq -r 'select(.type=="persisted").step'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.concurrency < 0 {
+				return exit(exitUsage, "--concurrency %d is negative", f.concurrency)
+			}
+			v := newApplyView(io, f.json)
+			l, err := f.load(io, flowPath(args), true, v)
+			if err != nil {
+				return err
+			}
+			store, err := openStore(c.Context(), io, l.state, f.lockTimeout, l.log)
+			if err != nil {
+				return err
+			}
+			j := newJournal(l.state)
+			res, err := apply(c, &f, l, store, host.Observers(j, v))
+			if cerr := store.Close(); err == nil && cerr != nil {
+				err = exit(exitStore, "%w", cerr)
+			}
+			if jerr := j.Close(); err == nil && jerr != nil {
+				err = exit(exitStore, "%w", jerr)
+			}
+			if err != nil {
+				return failure(err, l.flow.Workflow(), v)
+			}
+			if err := v.result(res); err != nil {
+				return err
+			}
+			return outcome(res)
+		},
+	}
+	f.add(c)
+	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "attempts at once `N`, where the workflow does not say")
+	return c
+}
+
+func apply(c *cobra.Command, f *flowFlags, l *loaded, store checkpoint.Store, seen host.Observer) (*host.Result, error) {
+	h, err := host.New(host.Options{Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version})
+	if err != nil {
+		return nil, fmt.Errorf("host: %w", err)
+	}
+	return h.Apply(c.Context(), l.flow, l.values, f.runOptions())
+}
+
+// outcome is the exit of a run.
+func outcome(res *host.Result) error {
+	switch {
+	case res.Run.Status == checkpoint.RunSucceeded:
+		return nil
+	case res.Run.Status == checkpoint.RunCancelled:
+		return &exitError{code: exitCancel}
+	case res.Run.Error != nil && res.Run.Error.Class == sdk.ClassTimeout:
+		return &exitError{code: exitTimeout}
+	}
+	return &exitError{code: exitFailed}
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/checkpoint/pebblestore"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host"
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/subprocess"
+	"github.com/retrace-dev/engine/host/wasm"
+)
+
+type flagT = pflag.Flag
+
+// flowFlags are the flags of every verb that works on a flow with values.
+type flowFlags struct {
+	vars        []string
+	varFiles    []string
+	state       string
+	lockTimeout time.Duration
+	targets     []string
+	rerun       []string
+	fresh       bool
+	run         string
+	concurrency int
+	json        bool
+}
+
+func (f *flowFlags) add(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringArrayVar(&f.vars, "var", nil, "set a variable: `name=value`; name=@file takes the text of a file, @@x is the literal @x")
+	fs.StringArrayVar(&f.varFiles, "var-file", nil, "read variables from a `file`")
+	addState(c, &f.state)
+	fs.DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for another run on the same state; 0 waits as long as it takes")
+	fs.StringArrayVar(&f.targets, "target", nil, "only what this `step` needs (may be repeated)")
+	fs.StringArrayVar(&f.rerun, "rerun", nil, "run this `step` even if its result is current (may be repeated)")
+	fs.BoolVar(&f.fresh, "new", false, "open a run that continues and follows none; steps with effects run again")
+	fs.StringVar(&f.run, "run", "", "continue this `run` instead of the newest")
+	fs.BoolVar(&f.json, "json", false, "print JSON to stdout, one object a line")
+}
+
+func addState(c *cobra.Command, state *string) {
+	c.Flags().StringVar(state, "state", os.Getenv("ENGINE_STATE"), "state `directory`; default $ENGINE_STATE, else .engine beside the flow or above it")
+}
+
+func (f *flowFlags) runOptions() host.RunOptions {
+	return host.RunOptions{Rerun: f.rerun, Targets: f.targets, New: f.fresh, Run: checkpoint.RunID(f.run)}
+}
+
+// flowPath is the FLOW argument: a file or directory, the current directory by
+// default.
+func flowPath(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return "."
+}
+
+func flowDir(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return path
+	}
+	return filepath.Dir(path)
+}
+
+// stateDir is where runs of a flow in dir are kept: an existing .engine in dir
+// or above it, else one in dir.
+func stateDir(state, dir string) string {
+	if state != "" {
+		return state
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		abs = dir
+	}
+	for d := abs; ; {
+		p := filepath.Join(d, ".engine")
+		if info, err := os.Stat(p); err == nil && info.IsDir() {
+			return p
+		}
+		up := filepath.Dir(d)
+		if up == d {
+			return filepath.Join(abs, ".engine")
+		}
+		d = up
+	}
+}
+
+// logger writes what the parts have to say to stderr; ENGINE_LOG sets the
+// level, as --log would.
+func logger(io streams) hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Name: "engine", Level: hclog.Warn, Output: io.err})
+}
+
+// loaders are what this engine can run, in the order in which they are asked.
+func loaders(cache string, log hclog.Logger) ([]loader.Loader, error) {
+	w, err := wasm.New(wasm.Options{CacheDir: cache, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("this executable's own path: %w", err)
+	}
+	return []loader.Loader{w, subprocess.New(subprocess.Options{Self: self, Logger: log})}, nil
+}
+
+// loaded is a flow that is ready to be planned.
+type loaded struct {
+	flow   *host.Flow
+	values *hcl.Values
+	dir    string
+	state  string
+	log    hclog.Logger
+}
+
+// load reads, checks and binds a flow. What is wrong with it is reported to v.
+// cached keeps compiled modules in the state directory, which only a run needs.
+func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loaded, error) {
+	l := &loaded{dir: flowDir(path), log: logger(io)}
+	l.state = stateDir(f.state, l.dir)
+	wf, diags := hcl.Load(path)
+	if diags.HasErrors() {
+		return nil, v.report(wf, diags)
+	}
+	cache := ""
+	if cached {
+		cache = filepath.Join(l.state, "cache")
+	}
+	ls, err := loaders(cache, l.log)
+	if err != nil {
+		return nil, exit(exitStore, "%w", err)
+	}
+	flow, more := host.Compile(wf, l.dir, ls)
+	diags = append(diags, more...)
+	values, more := wf.Bind(hcl.BindOptions{Vars: f.vars, VarFiles: f.varFiles, Environ: os.Environ(), Dir: l.dir})
+	if diags = append(diags, more...); diags.HasErrors() {
+		return nil, v.report(wf, diags)
+	}
+	if len(diags) > 0 {
+		_ = v.report(wf, diags)
+	}
+	l.flow, l.values = flow, values
+	return l, nil
+}
+
+// openStore opens the state for writing; it waits for another process that has
+// it, and says for whom.
+func openStore(ctx context.Context, io streams, dir string, timeout time.Duration, log hclog.Logger) (*pebblestore.Store, error) {
+	begin := time.Now()
+	told := false
+	for {
+		s, err := pebblestore.Open(filepath.Join(dir, "store"), pebblestore.Options{Logger: log})
+		var locked *pebblestore.LockedError
+		if !errors.As(err, &locked) {
+			if err != nil {
+				return nil, exit(exitStore, "%w", err)
+			}
+			return s, nil
+		}
+		if timeout > 0 && time.Since(begin) >= timeout {
+			return nil, exit(exitLocked, "%w (waited %s; --lock-timeout sets how long)", err, timeout)
+		}
+		if !told && time.Since(begin) > time.Second/2 {
+			told = true
+			fmt.Fprintf(io.err, "waiting for pid %d, which has %s since %s\n", locked.PID, dir, time.Since(locked.Since).Round(time.Second))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, exit(exitCancel, "cancelled while waiting for %s", dir)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// failure turns an error of the host into an exit.
+func failure(err error, wf *hcl.Workflow, v diagView) error {
+	var diags hcl.Diagnostics
+	var usage *host.UsageError
+	switch {
+	case errors.As(err, &diags):
+		return v.report(wf, diags)
+	case errors.As(err, &usage):
+		return &exitError{exitUsage, err}
+	case host.IsStoreError(err):
+		return &exitError{exitStore, err}
+	}
+	return &exitError{exitInternal, err}
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/host"
+)
+
+// journal writes a run's events to STATE/runs/ID.jsonl, one JSON object a line.
+// It survives a kill of the process (not a power cut), and can be read while
+// the run goes on.
+type journal struct {
+	dir  string
+	file *os.File
+	buf  bytes.Buffer
+	err  error
+}
+
+func newJournal(state string) *journal { return &journal{dir: filepath.Join(state, "runs")} }
+
+// Observe appends the events in one write.
+func (j *journal) Observe(events []host.Event) {
+	if j.err != nil {
+		return
+	}
+	j.buf.Reset()
+	enc := json.NewEncoder(&j.buf)
+	enc.SetEscapeHTML(false)
+	for i := range events {
+		e := &events[i]
+		if e.Type == host.EventRunStarted && j.err == nil {
+			j.err = j.open(e.Run)
+		}
+		if e.Type == host.EventEmit || e.Type == host.EventProgress {
+			continue // for those who watch; never kept
+		}
+		if j.err == nil {
+			j.err = enc.Encode(e)
+		}
+	}
+	if j.file != nil && j.err == nil {
+		_, j.err = j.file.Write(j.buf.Bytes())
+	}
+}
+
+func (j *journal) open(id checkpoint.RunID) error {
+	if err := os.MkdirAll(j.dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(j.dir, string(id)+".jsonl"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	j.file = f
+	return mend(f)
+}
+
+// mend ends the last line of a journal whose writer was killed in the middle of
+// it.
+func mend(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	last := make([]byte, 1)
+	if _, err := f.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = f.Write([]byte("\n"))
+	return err
+}
+
+// Close reports the first error of a write.
+func (j *journal) Close() error {
+	if j.file != nil {
+		j.err = errors.Join(j.err, j.file.Close())
+		j.file = nil
+	}
+	if j.err != nil {
+		return fmt.Errorf("journal of the run: %w", j.err)
+	}
+	return nil
+}
+
+// story is a journal that was read.
+type story struct {
+	ID       checkpoint.RunID
+	Events   []host.Event // of all continuations
+	Started  time.Time
+	Ended    time.Time // zero while it goes on, or when it was interrupted
+	Workflow string
+	Status   checkpoint.RunStatus
+	Counts   host.Counts
+	Took     time.Duration // of the last continuation
+	Outputs  []host.Output
+}
+
+// readStory reads one run's journal. A line that was cut by a kill is passed
+// over.
+func readStory(state string, id checkpoint.RunID, live bool) (*story, error) {
+	f, err := os.Open(filepath.Join(state, "runs", string(id)+".jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s := &story{ID: id}
+	r := bufio.NewReader(f)
+	for {
+		line, err := r.ReadBytes('\n')
+		if e, derr := host.DecodeEvent(line); derr == nil && e.Type != "" {
+			s.add(e)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if s.Status == checkpoint.RunRunning && !live {
+		s.Status = checkpoint.RunInterrupted
+	}
+	return s, nil
+}
+
+func (s *story) add(e host.Event) {
+	s.Events = append(s.Events, e)
+	switch e.Type {
+	case host.EventRunStarted:
+		if s.Started.IsZero() {
+			s.Started = e.Time
+		}
+		s.Workflow, s.Status, s.Ended, s.Counts, s.Outputs = e.Workflow, checkpoint.RunRunning, time.Time{}, *e.Counts, nil
+	case host.EventRunEnded:
+		s.Status, s.Ended, s.Counts, s.Took = e.Status, e.Time, *e.Counts, e.Took
+	case host.EventOutputs:
+		s.Outputs = e.Outputs
+	}
+}
+
+// stories reads all runs of a state, newest first.
+func stories(state string) ([]*story, error) {
+	entries, err := os.ReadDir(filepath.Join(state, "runs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	live := isLive(state)
+	var ss []*story
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), ".jsonl")
+		if !ok {
+			continue
+		}
+		s, err := readStory(state, checkpoint.RunID(id), live)
+		if err != nil {
+			return nil, err
+		}
+		if len(s.Events) > 0 {
+			ss = append(ss, s)
+		}
+	}
+	slices.SortFunc(ss, func(a, b *story) int { return b.Started.Compare(a.Started) })
+	return ss, nil
+}
+
+// findStory finds a run by its ID, a unique prefix of it, or "latest" ("" too).
+func findStory(state, id string) (*story, error) {
+	ss, err := stories(state)
+	if err != nil {
+		return nil, exit(exitStore, "%w", err)
+	}
+	if len(ss) == 0 {
+		return nil, exit(exitUsage, "there are no runs in %s; see: engine apply", state)
+	}
+	if id == "" || id == "latest" {
+		return ss[0], nil
+	}
+	var found []*story
+	for _, s := range ss {
+		if s.ID == checkpoint.RunID(id) {
+			return s, nil
+		}
+		if strings.HasPrefix(string(s.ID), id) || strings.HasPrefix(string(s.ID), "r_"+id) {
+			found = append(found, s)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, exit(exitUsage, "there is no run %q in %s; see: engine runs", id, state)
+	case 1:
+		return found[0], nil
+	}
+	return nil, exit(exitUsage, "%q fits %s and %s; give more of the id", id, found[0].ID, found[1].ID)
+}

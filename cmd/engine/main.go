@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrace-dev/engine/host/subprocess"
+)
+
+// version is set by the linker for releases.
+var version = "0.1.0-dev"
+
+func main() {
+	subprocess.Worker()            // this process may be a plugin's parent, re-executed
+	signal.Ignore(syscall.SIGPIPE) // a reader that goes away must not end a run
+	ctx, stop := interruptible()
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// streams are where a command reads and writes: stdout the result, stderr the
+// story.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// Exit codes.
+const (
+	exitOK       = 0
+	exitFailed   = 1 // the run failed
+	exitChanges  = 2 // plan --detailed-exitcode: something to run
+	exitUsage    = 64
+	exitInvalid  = 65 // workflow, values or plugin
+	exitInternal = 70
+	exitStore    = 74
+	exitLocked   = 75
+	exitTimeout  = 124
+	exitCancel   = 130
+)
+
+// exitError carries an exit code; a nil err was already reported.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func exit(code int, format string, args ...any) error {
+	return &exitError{code, fmt.Errorf(format, args...)}
+}
+
+// run is the whole program but for the process: it returns the exit code.
+func run(ctx context.Context, args []string, io streams) int {
+	root := newRoot(io)
+	root.SetArgs(longFlags(root, args))
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var e *exitError
+	if !errors.As(err, &e) {
+		fmt.Fprintf(io.err, "Error: %v\n", err)
+		if c, _, ferr := root.Find(args); ferr == nil {
+			fmt.Fprintf(io.err, "See: %s --help\n", c.CommandPath())
+		}
+		return exitUsage
+	}
+	if e.err != nil {
+		fmt.Fprintf(io.err, "Error: %s\n", escape(e.err.Error()))
+	}
+	return e.code
+}
+
+func newRoot(io streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "engine",
+		Short: "Run workflows of sandboxed steps that survive failures",
+		Long: `engine runs workflows written in HCL. Each step is a sandboxed WebAssembly
+module or a native plugin; outputs are checkpointed, and after a failure, a crash
+or an edit the same command runs only what must run.`,
+		Example: `  engine validate flow.hcl      check a flow; nothing runs
+  engine plan flow.hcl          what would run, what is reused, and why
+  engine apply flow.hcl         run it; after a failure or crash the same again
+  engine show                   what the newest run did`,
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetOut(io.out)
+	root.SetErr(io.err)
+	root.SetIn(io.in)
+	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newVersion(io))
+	return root
+}
+
+// longFlags turns -name and -name=v into --name where a command knows the long
+// flag.
+func longFlags(root *cobra.Command, args []string) []string {
+	known := map[string]bool{}
+	var collect func(c *cobra.Command)
+	collect = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *flagT) { known[f.Name] = true })
+		for _, s := range c.Commands() {
+			collect(s)
+		}
+	}
+	collect(root)
+	out := make([]string, 0, len(args))
+	for i, a := range args {
+		if a == "--" {
+			return append(out, args[i:]...)
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(a, "-"), "=")
+		if strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && len(name) > 1 && known[name] {
+			a = "-" + a
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// interruptible is the context of a command. The first signal cancels it, and
+// the run ends cleanly with everything finished kept; the second ends the
+// process at once.
+func interruptible() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		s, ok := <-ch
+		if !ok {
+			return
+		}
+		cancel(fmt.Errorf("cancelled by %v", s))
+		if _, ok := <-ch; ok {
+			os.Exit(exitCancel)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(ch)
+		close(ch)
+		cancel(nil)
+	}
+}
+
+func newVersion(io streams) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(io.out, version)
+			return err
+		},
+	}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/checkpoint/pebblestore"
+	"github.com/retrace-dev/engine/host"
+)
+
+func newPlan(io streams) *cobra.Command {
+	var f flowFlags
+	var detailed bool
+	c := &cobra.Command{
+		Use:   "plan [FLOW]",
+		Short: "Show what would run, what is reused, and why",
+		Long: `Decides what apply would do and runs nothing. Each step has a reason, as a
+difference where there is one. The plan is an upper bound: a step that waits for
+another is reused if the other gives the answer it gave before.`,
+		Example: `  engine plan flow.hcl
+  engine plan flow.hcl --detailed-exitcode   exit 2 if something would run`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			v := newDiagView(io, f.json)
+			l, err := f.load(io, flowPath(args), false, v)
+			if err != nil {
+				return err
+			}
+			store, err := readStore(l)
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			h, err := host.New(host.Options{Store: store, Logger: l.log, Version: version})
+			if err != nil {
+				return exit(exitInternal, "%w", err)
+			}
+			p, err := h.Plan(context.WithoutCancel(c.Context()), l.flow, l.values, f.runOptions())
+			if err != nil {
+				return failure(err, l.flow.Workflow(), v)
+			}
+			if f.json {
+				writeVersion(io.out)
+				writeJSON(io.out, struct {
+					Type string `json:"type"`
+					*host.Plan
+				}{"plan", p})
+			} else {
+				writePlan(io, p)
+			}
+			if detailed && p.Run+p.Decide > 0 {
+				return &exitError{code: exitChanges}
+			}
+			return nil
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 if something would run, 0 if nothing")
+	return c
+}
+
+// readStore opens the state to be read. Without one, everything would run.
+func readStore(l *loaded) (checkpoint.Store, error) {
+	s, err := pebblestore.OpenReadOnly(filepath.Join(l.state, "store"), pebblestore.Options{Logger: l.log})
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return checkpoint.NewMemoryStore(), nil
+	case errors.Is(err, pebblestore.ErrLocked):
+		return nil, exit(exitLocked, "%w; a plan cannot be made while a run goes on", err)
+	}
+	return nil, exit(exitStore, "%w", err)
+}
+
+func writePlan(io streams, p *host.Plan) {
+	w := io.out
+	switch {
+	case p.Continues != "":
+		fmt.Fprintf(w, "workflow %q: apply would continue run %s\n", p.Workflow, p.Continues)
+	case p.Follows != "" && p.Run+p.Decide > 0:
+		fmt.Fprintf(w, "workflow %q: apply would open a run that follows %s\n", p.Workflow, p.Follows)
+	case p.Follows == "":
+		fmt.Fprintf(w, "workflow %q: apply would open a first run\n", p.Workflow)
+	default:
+		fmt.Fprintf(w, "workflow %q\n", p.Workflow)
+	}
+	for _, s := range p.Steps { // what is not sandboxed comes first
+		if s.Native && (s.Action == "run" || s.Action == "decide") {
+			fmt.Fprintf(w, "  ! %s runs a native plugin, which is not sandboxed\n", s.Step)
+		}
+	}
+	for _, s := range p.Steps {
+		line := fmt.Sprintf("  %-7s %s: %s", s.Action, s.Step, oneLine(s.Reason))
+		if s.Action == "reuse" {
+			line = fmt.Sprintf("  %-7s %s: %s, %s saved (%s)", s.Action, s.Step, s.Checkpoint, saved(s.Saved, s.Tokens), oneLine(s.Reason))
+		}
+		if s.Effects.Changes() && s.Action != "reuse" {
+			line += fmt.Sprintf(" [effects: %s]", s.Effects)
+		}
+		fmt.Fprintln(w, line)
+	}
+	if p.Run+p.Decide == 0 {
+		fmt.Fprintf(w, "Nothing to run: %d reused, %d skipped.\n", p.Reuse, p.Skip)
+		return
+	}
+	fmt.Fprintf(w, "Plan: %d to run, %d to be decided while running, %d reused (%s saved), %d skipped.\n", p.Run, p.Decide, p.Reuse, saved(p.Saved, p.Tokens), p.Skip)
+}

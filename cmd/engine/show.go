@@ -1,0 +1,235 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/host"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// shownStep is what a run did with one step.
+type shownStep struct {
+	Step       string        `json:"step"`
+	State      string        `json:"state"`
+	Attempts   []shownTry    `json:"attempts,omitempty"`
+	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"`
+	Persisted  bool          `json:"persisted"`
+	Reason     string        `json:"reason,omitempty"`
+	Saved      time.Duration `json:"saved_ns,omitempty"`
+}
+
+// shownTry is one attempt.
+type shownTry struct {
+	Attempt int           `json:"attempt"`
+	Started time.Time     `json:"started"`
+	Took    time.Duration `json:"took_ns,omitempty"`
+	Error   *sdk.Error    `json:"error,omitempty"`
+	Open    bool          `json:"open,omitempty"` // no end was recorded: it runs, or was interrupted
+	Usage   []sdk.Usage   `json:"usage,omitempty"`
+}
+
+// steps folds a run's events, in the order in which steps first appeared.
+func (s *story) steps() []*shownStep {
+	var order []*shownStep
+	byName := map[string]*shownStep{}
+	for i := range s.Events {
+		e := &s.Events[i]
+		if e.Step == "" {
+			continue
+		}
+		st := byName[e.Step]
+		if st == nil {
+			st = &shownStep{Step: e.Step}
+			byName[e.Step] = st
+			order = append(order, st)
+		}
+		st.add(e)
+	}
+	return order
+}
+
+func (st *shownStep) add(e *host.Event) {
+	end := func() {
+		for i := range st.Attempts {
+			if a := &st.Attempts[i]; a.Attempt == e.Attempt && a.Open {
+				a.Open, a.Took, a.Error, a.Usage = false, e.Took, e.Error, e.Usage
+			}
+		}
+	}
+	switch e.Type {
+	case host.EventStarted:
+		st.State = "running"
+		st.Attempts = append(st.Attempts, shownTry{Attempt: e.Attempt, Started: e.Time, Open: true})
+		if e.Reason != "" {
+			st.Reason = e.Reason
+		}
+	case host.EventAttemptFailed:
+		st.State = "waiting for a retry"
+		end()
+	case host.EventSucceeded:
+		st.State, st.Checkpoint, st.Persisted = "succeeded", e.Checkpoint, false
+		end()
+	case host.EventPersisted:
+		st.Persisted = true
+	case host.EventReused:
+		// A run that goes on reuses what it made itself; its own story stays.
+		if st.Checkpoint != e.Checkpoint || len(st.Attempts) == 0 {
+			st.State, st.Checkpoint, st.Reason, st.Saved = "reused", e.Checkpoint, e.Reason, e.Saved
+		}
+		st.Persisted = true
+	case host.EventFailed:
+		st.State = "failed"
+		end()
+	case host.EventSkipped:
+		st.State, st.Reason = "skipped", e.Reason
+	case host.EventCancelled:
+		st.State = "cancelled"
+		end()
+	}
+}
+
+func newShow(io streams) *cobra.Command {
+	var state string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show [RUN] [STEP]",
+		Short: "Show what a run did: states, attempts, errors, checkpoints, why steps were reused",
+		Long:  "RUN is a run's id, a unique prefix of it, or latest (the default). Works while the run goes on.",
+		Example: `  engine show
+  engine show r_ab12 step.summarize
+  engine show latest --json`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			args = append(args, "", "")
+			s, err := findStory(stateDir(state, "."), args[0])
+			if err != nil {
+				return err
+			}
+			steps := s.steps()
+			if args[1] != "" {
+				want := "step." + strings.TrimPrefix(args[1], "step.")
+				var one []*shownStep
+				for _, st := range steps {
+					if st.Step == want {
+						one = append(one, st)
+					}
+				}
+				if len(one) == 0 {
+					return exit(exitUsage, "run %s has no step %q; see: engine show %s", s.ID, args[1], s.ID)
+				}
+				steps = one
+			}
+			if asJSON {
+				writeVersion(io.out)
+				writeJSON(io.out, map[string]any{"type": "run", "run": s.ID, "workflow": s.Workflow, "status": s.Status, "started": s.Started, "counts": s.Counts, "steps": steps})
+				return nil
+			}
+			writeStory(io, s, steps, args[1] != "")
+			return nil
+		},
+	}
+	addState(c, &state)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON to stdout, one object a line")
+	return c
+}
+
+func writeStory(io streams, s *story, steps []*shownStep, full bool) {
+	w := io.out
+	fmt.Fprintf(w, "run %s of workflow %q: %s, started %s\n", s.ID, s.Workflow, s.Status, s.Started.Local().Format(time.DateTime))
+	for _, st := range steps {
+		state := st.State
+		if s.Status == checkpoint.RunInterrupted && state == "running" {
+			state = "interrupted"
+		}
+		fmt.Fprintf(w, "  %-11s %s", state, st.Step)
+		if st.Checkpoint != "" {
+			fmt.Fprintf(w, " (%s", st.Checkpoint)
+			if !st.Persisted {
+				fmt.Fprint(w, ", volatile")
+			}
+			fmt.Fprint(w, ")")
+		}
+		if n := len(st.Attempts); n > 0 {
+			fmt.Fprintf(w, ", %s, %s", count(n, "attempt"), short(st.Attempts[n-1].Took))
+		}
+		if st.Reason != "" {
+			fmt.Fprintf(w, ": %s", oneLine(st.Reason))
+		}
+		fmt.Fprintln(w)
+		for _, a := range st.Attempts {
+			if a.Error != nil && (full || st.State != "succeeded") {
+				fmt.Fprintf(w, "              attempt %d: %s\n", a.Attempt, oneLine(a.Error.Error()))
+				if full && a.Error.Stderr != "" {
+					fmt.Fprintf(w, "                %s\n", strings.ReplaceAll(escape(strings.TrimSpace(a.Error.Stderr)), "\n", "\n                "))
+				}
+			} else if full {
+				fmt.Fprintf(w, "              attempt %d: started %s, took %s\n", a.Attempt, a.Started.Local().Format(time.DateTime), short(a.Took))
+			}
+		}
+	}
+	if !full {
+		c := s.Counts
+		fmt.Fprintf(w, "%d steps: %d ran, %d reused, %d skipped, %d failed, %d cancelled\n", c.Total, c.Ran, c.Reused, c.Skipped, c.Failed, c.Cancelled)
+	}
+}
+
+func newOutput(io streams) *cobra.Command {
+	var state, run string
+	var raw, asJSON bool
+	c := &cobra.Command{
+		Use:   "output [NAME]",
+		Short: "Print the outputs of a run",
+		Example: `  engine output
+  engine output report --raw > report.md`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := findStory(stateDir(state, "."), run)
+			if err != nil {
+				return err
+			}
+			outs := s.Outputs
+			if len(args) > 0 {
+				outs = nil
+				var names []string
+				for _, o := range s.Outputs {
+					names = append(names, o.Name)
+					if o.Name == args[0] {
+						outs = append(outs, o)
+					}
+				}
+				if len(outs) == 0 {
+					return exit(exitUsage, "run %s has no output %q; it has: %s", s.ID, args[0], strings.Join(names, ", "))
+				}
+			}
+			switch {
+			case raw && len(outs) != 1:
+				return exit(exitUsage, "--raw prints one output; name it")
+			case raw && outs[0].Unavailable != "":
+				return exit(exitFailed, "output %s is unavailable: %s", outs[0].Name, outs[0].Unavailable)
+			case raw:
+				var text string
+				if json.Unmarshal(outs[0].Value, &text) != nil {
+					text = string(outs[0].Value)
+				}
+				fmt.Fprint(io.out, text)
+			case asJSON:
+				writeVersion(io.out)
+				writeJSON(io.out, map[string]any{"type": "outputs", "run": s.ID, "outputs": outs})
+			default:
+				writeOutputs(io, outs)
+			}
+			return nil
+		},
+	}
+	addState(c, &state)
+	c.Flags().StringVar(&run, "run", "", "of this `run`; default the newest")
+	c.Flags().BoolVar(&raw, "raw", false, "print the value itself, a string byte for byte")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON to stdout, one object a line")
+	return c
+}

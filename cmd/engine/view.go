@@ -1,0 +1,306 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host"
+)
+
+// uiVersion is the version of the JSON views. Unknown fields are to be ignored;
+// a change that breaks a reader raises the first number.
+const uiVersion = "1.0"
+
+// diagView shows what is wrong with a flow and returns the exit that follows:
+// nil if nothing but warnings was reported.
+type diagView interface {
+	report(wf *hcl.Workflow, diags hcl.Diagnostics) error
+}
+
+// newDiagView is the view of diagnostics: text on stderr, or JSON on stdout.
+func newDiagView(io streams, asJSON bool) diagView {
+	if asJSON {
+		return &jsonDiags{io: io}
+	}
+	return &textDiags{io: io}
+}
+
+type textDiags struct{ io streams }
+
+func (v *textDiags) report(wf *hcl.Workflow, diags hcl.Diagnostics) error {
+	_ = diags.WriteText(v.io.err, files(wf), 0)
+	return invalid(diags)
+}
+
+type jsonDiags struct{ io streams }
+
+func (v *jsonDiags) report(wf *hcl.Workflow, diags hcl.Diagnostics) error {
+	writeJSON(v.io.out, map[string]any{"type": "diagnostics", "valid": !diags.HasErrors(), "diagnostics": diags.JSON(files(wf))})
+	return invalid(diags)
+}
+
+func invalid(diags hcl.Diagnostics) error {
+	if diags.HasErrors() {
+		return &exitError{code: exitInvalid}
+	}
+	return nil
+}
+
+func files(wf *hcl.Workflow) []hcl.File {
+	if wf == nil {
+		return nil
+	}
+	return wf.Files
+}
+
+// writeJSON writes one object on one line.
+func writeJSON(w io.Writer, v any) {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // a reader that went away must not end the command
+}
+
+func writeVersion(w io.Writer) {
+	writeJSON(w, map[string]string{"type": "version", "ui": uiVersion, "engine": version})
+}
+
+// escape makes text that came from a step or a file harmless on a terminal:
+// control characters and invalid bytes are shown, not sent. Newlines and tabs
+// stay.
+func escape(s string) string {
+	if strings.IndexFunc(s, hostile) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !hostile(r):
+			b.WriteRune(r)
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// hostile runes move the cursor, change colours or the direction of text that
+// follows. Right-to-left letters are not among them, nor are joiners inside
+// emoji.
+func hostile(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t':
+		return false
+	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // bidirectional overrides and isolates
+		return true
+	case r == unicode.ReplacementChar:
+		return false
+	}
+	return unicode.Is(unicode.Cc, r)
+}
+
+// oneLine is escaped text on one line.
+func oneLine(s string) string {
+	return escape(strings.ReplaceAll(strings.TrimSpace(s), "\n", "\\n"))
+}
+
+// short is a duration as people read it.
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+// saved says what reuse spared, "" if it was nothing.
+func saved(d time.Duration, tokens int64) string {
+	if tokens > 0 {
+		return fmt.Sprintf("%s and %d tokens", short(d), tokens)
+	}
+	return short(d)
+}
+
+// applyView shows a run while it goes on, and its result.
+type applyView interface {
+	diagView
+	host.Observer
+	result(*host.Result) error
+}
+
+func newApplyView(io streams, asJSON bool) applyView {
+	if asJSON {
+		writeVersion(io.out)
+		return &jsonApply{jsonDiags{io}}
+	}
+	return &textApply{textDiags: textDiags{io}}
+}
+
+// jsonApply prints the events as they are; the last line is outputs.
+type jsonApply struct{ jsonDiags }
+
+func (v *jsonApply) Observe(events []host.Event) {
+	for i := range events {
+		writeJSON(v.io.out, &events[i])
+	}
+}
+
+func (v *jsonApply) result(*host.Result) error { return nil }
+
+// textApply prints one line per fact to stderr and the outputs to stdout.
+type textApply struct {
+	textDiags
+	streaming string // the step whose emitted text is on the current line
+}
+
+func (v *textApply) Observe(events []host.Event) {
+	for i := range events {
+		if s := v.line(&events[i]); s != "" {
+			fmt.Fprintln(v.io.err, s)
+		}
+	}
+}
+
+func (v *textApply) line(e *host.Event) string {
+	word := func(format string, args ...any) string {
+		return fmt.Sprintf("  %-10s %s", e.Type, e.Step) + fmt.Sprintf(format, args...)
+	}
+	switch e.Type {
+	case host.EventRunStarted:
+		how := ""
+		switch {
+		case e.Continued > 0:
+			how = ", continued"
+		case e.Follows != "":
+			how = ", follows " + string(e.Follows)
+		}
+		c := e.Counts
+		s := fmt.Sprintf("run %s of workflow %q%s: %d steps, %d to run", e.Run, e.Workflow, how, c.Total, c.ToRun)
+		if c.ToDecide > 0 {
+			s += fmt.Sprintf(", %d to be decided", c.ToDecide)
+		}
+		return s
+	case host.EventReused:
+		if e.Taken {
+			return word(" (%s): recovery point, reused checkpoint, skipped %s of computation (%s)", e.Checkpoint, saved(e.Saved, e.SavedTokens), oneLine(e.Reason))
+		}
+		return word(" (%s): not needed again, %s saved", e.Checkpoint, saved(e.Saved, e.SavedTokens))
+	case host.EventStarted:
+		s := ""
+		if e.Attempt > 1 {
+			s = fmt.Sprintf(", attempt %d", e.Attempt)
+		}
+		if e.Reason != "" {
+			s += ": " + oneLine(e.Reason)
+		}
+		return word("%s", s)
+	case host.EventAttemptFailed:
+		return fmt.Sprintf("  %-10s %s, attempt %d after %s: %s; again in %s", "retry", e.Step, e.Attempt, short(e.Took), oneLine(e.Error.Error()), short(e.Delay))
+	case host.EventSucceeded:
+		s := fmt.Sprintf(" in %s", short(e.Took))
+		if e.Checkpoint != "" {
+			s += fmt.Sprintf(" (%s)", e.Checkpoint)
+		}
+		return word("%s", s)
+	case host.EventFailed:
+		return word(", attempt %d after %s: %s", e.Attempt, short(e.Took), oneLine(e.Error.Error()))
+	case host.EventSkipped:
+		return word(" (%s)", oneLine(e.Reason))
+	case host.EventCancelled:
+		return word("")
+	case host.EventLog:
+		return fmt.Sprintf("  %-10s %s: %s", e.Level, e.Step, oneLine(e.Message)) + fields(e.Fields)
+	}
+	return ""
+}
+
+func fields(m map[string]any) string {
+	if len(m) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return ""
+	}
+	return " " + escape(string(b))
+}
+
+func (v *textApply) result(res *host.Result) error {
+	w := v.io.err
+	switch {
+	case !res.Opened:
+		fmt.Fprintf(w, "nothing to run: run %s is current, %d steps reused, %s saved\n", res.Run.ID, res.Counts.Reused, saved(res.Saved, res.Tokens))
+	default:
+		c := res.Counts
+		fmt.Fprintf(w, "run %s %s in %s: %d ran, %d reused", res.Run.ID, res.Run.Status, short(res.Run.Live), c.Ran, c.Reused)
+		for _, x := range []struct {
+			n    int
+			what string
+		}{{c.Skipped, "skipped"}, {c.Failed, "failed"}, {c.Cancelled, "cancelled"}} {
+			if x.n > 0 {
+				fmt.Fprintf(w, ", %d %s", x.n, x.what)
+			}
+		}
+		if c.Reused > 0 {
+			fmt.Fprintf(w, "; reuse saved %s", saved(res.Saved, res.Tokens))
+		}
+		fmt.Fprintln(w)
+	}
+	v.failures(res)
+	writeOutputs(v.io, res.Outputs)
+	return nil
+}
+
+// failures says what failed, what is safe, and how to go on.
+func (v *textApply) failures(res *host.Result) {
+	w := v.io.err
+	for _, f := range res.Failures {
+		fmt.Fprintf(w, "\n%s failed after %s: %s\n", f.Step, count(f.Attempts, "attempt"), escape(f.Error.Error()))
+		if f.Error.Path != "" {
+			fmt.Fprintf(w, "  at %s of its input\n", escape(f.Error.Path))
+		}
+		if f.Error.Stderr != "" {
+			fmt.Fprintf(w, "  last lines of its stderr:\n    %s\n", strings.ReplaceAll(escape(strings.TrimSpace(f.Error.Stderr)), "\n", "\n    "))
+		}
+	}
+	if e := res.Run.Error; e != nil {
+		fmt.Fprintf(w, "\nthe run was ended: %s\n", escape(e.Error()))
+	}
+	if res.Opened && (len(res.Failures) > 0 || res.Run.Error != nil) {
+		fmt.Fprintf(w, "\nEverything that succeeded is kept (%s). To go on, run the same command again;\nto see more: engine show %s\n", count(res.Counts.Ran+res.Counts.Reused, "step"), res.Run.ID)
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// writeOutputs prints outputs to stdout, strings as they are, and to stderr why
+// one is missing.
+func writeOutputs(io streams, outs []host.Output) {
+	for _, o := range outs {
+		if o.Unavailable != "" {
+			fmt.Fprintf(io.err, "output %s is unavailable: %s\n", o.Name, oneLine(o.Unavailable))
+			continue
+		}
+		var s string
+		if json.Unmarshal(o.Value, &s) == nil && strings.Contains(s, "\n") {
+			fmt.Fprintf(io.out, "%s = <<EOT\n%s\nEOT\n", o.Name, escape(strings.TrimSuffix(s, "\n")))
+			continue
+		}
+		fmt.Fprintf(io.out, "%s = %s\n", o.Name, escape(string(o.Value)))
+	}
+}
