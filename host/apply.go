@@ -26,9 +26,9 @@ type Result struct {
 
 // Output is one output of the workflow.
 type Output struct {
-	Name        string
-	Value       json.RawMessage // nil when it is not available
-	Unavailable string          // why not; "" when it is
+	Name        string          `json:"name"`
+	Value       json.RawMessage `json:"value,omitempty"`       // nil when it is not available
+	Unavailable string          `json:"unavailable,omitempty"` // why not; "" when it is
 }
 
 // Failure is a step that failed.
@@ -81,23 +81,25 @@ func (s *session) plannedSeq(i int) checkpoint.Seq {
 	return 0
 }
 
+// nothingToRun answers from the records of the newest run.
 func (h *Host) nothingToRun(s *session) (*Result, error) {
+	s.record = s.previous
 	r := h.newRun(s)
 	defer r.close()
-	res := &Result{Run: *s.previous}
 	for i := range s.plan.Steps {
-		if hd := s.plan.Steps[i].Head; hd != nil && hd.Outcome == checkpoint.Succeeded {
-			res.Counts.Reused++
-			res.Saved += hd.Took
-			res.Tokens += hd.Tokens
-		} else if hd != nil {
-			res.Counts.Skipped++
+		if hd := s.plan.Steps[i].Head; hd != nil {
+			r.reused(int32(i), hd, false)
 		}
 	}
-	res.Counts.Total = len(s.plan.Steps)
-	var err error
-	res.Outputs, err = r.evaluateOutputs()
-	return res, err
+	outs, err := r.evaluateOutputs()
+	if err != nil {
+		return nil, err
+	}
+	r.events = nil // each reuse was told when the run was recorded
+	r.add(Event{Type: EventNothingToRun, Workflow: s.record.Workflow, Counts: &r.counts, Saved: r.saved, SavedTokens: r.tokens})
+	r.add(Event{Type: EventOutputs, Outputs: outs})
+	r.flush()
+	return &Result{Run: *s.previous, Outputs: outs, Counts: r.counts, Saved: r.saved, Tokens: r.tokens}, nil
 }
 
 // resume looks at what the run left behind: how many attempts each step has
@@ -207,6 +209,7 @@ func (r *run) finish() (*Result, error) {
 	}
 	counts := r.counts
 	r.add(Event{Type: EventRunEnded, Workflow: rec.Workflow, Status: rec.Status, Error: rec.Error, Counts: &counts, Took: now.Sub(r.began), Saved: r.saved, SavedTokens: r.tokens})
+	r.add(Event{Type: EventOutputs, Outputs: outs})
 	r.flush()
 	return &Result{Run: *rec, Opened: true, Continued: s.continued, Outputs: outs, Counts: r.counts, Failures: r.failures, Saved: r.saved, Tokens: r.tokens}, nil
 }

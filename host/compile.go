@@ -51,13 +51,14 @@ func (f *Flow) Effects(i int) sdk.Effects { return f.steps[i].effects }
 
 // Compile finds the workflow's plugins (sources are relative to dir), reads
 // their manifests without running anything, and checks the steps against them.
-// All mistakes are gathered.
-func (h *Host) Compile(wf *hcl.Workflow, dir string) (*Flow, hcl.Diagnostics) {
+// The loaders are asked in their order what each artifact is. All mistakes are
+// gathered.
+func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.Diagnostics) {
 	f := &Flow{wf: wf, artifacts: make([]*loader.Artifact, len(wf.Plugins)), loaders: make([]loader.Loader, len(wf.Plugins))}
 	var diags hcl.Diagnostics
 	for i := range wf.Plugins {
 		p := &wf.Plugins[i]
-		a, l, err := h.open(p.Source, dir)
+		a, l, err := open(loaders, p.Source, dir)
 		if err != nil {
 			d := hcl.Diagnostic{Code: "plugin-unusable", Summary: fmt.Sprintf("Plugin %q cannot be used", p.Name), Detail: sentence(err.Error()), Subject: p.Range}
 			if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +85,7 @@ func (h *Host) Compile(wf *hcl.Workflow, dir string) (*Flow, hcl.Diagnostics) {
 }
 
 // open asks each loader whether the file is of its kind.
-func (h *Host) open(source, dir string) (*loader.Artifact, loader.Loader, error) {
+func open(loaders []loader.Loader, source, dir string) (*loader.Artifact, loader.Loader, error) {
 	if strings.HasPrefix(source, "std/") {
 		return nil, nil, fmt.Errorf("this build of the engine ships no plugin %q; give the path of a module or executable", source)
 	}
@@ -92,7 +93,7 @@ func (h *Host) open(source, dir string) (*loader.Artifact, loader.Loader, error)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	for _, l := range h.o.Loaders {
+	for _, l := range loaders {
 		a, err := l.Open(path)
 		if errors.Is(err, loader.ErrForeign) {
 			continue

@@ -28,6 +28,8 @@ const (
 	EventProgress      EventType = "progress"       // Step, Attempt, Fraction, Message
 	EventEmit          EventType = "emit"           // Step, Attempt, Message
 	EventRunEnded      EventType = "run_ended"      // Status, Error, Counts, Took, Saved, SavedTokens
+	EventNothingToRun  EventType = "nothing_to_run" // Run (the newest, which succeeded), Counts, Saved, SavedTokens: no run was opened
+	EventOutputs       EventType = "outputs"        // Outputs: last, behind run_ended or nothing_to_run
 )
 
 // Event is one fact of a run. Every view, log and test reads the same events.
@@ -58,6 +60,7 @@ type Event struct {
 	Fraction    float64              `json:"fraction,omitempty"`
 	Status      checkpoint.RunStatus `json:"status,omitempty"`
 	Counts      *Counts              `json:"counts,omitempty"`
+	Outputs     []Output             `json:"outputs,omitempty"`
 }
 
 // Counts says how the steps of a run stand.

@@ -29,6 +29,7 @@ type fake struct {
 	steps []fakeStep
 	run   func(ctx context.Context, req *sdk.Request) (*sdk.Response, error)
 	calls atomic.Int64
+	quiet bool // do not count by step
 
 	mu     sync.Mutex
 	counts map[string]int // attempts by step
@@ -148,6 +149,9 @@ func (k *fake) Close() error                                                  { 
 func (k *fake) Step(string, loader.Limits) (sdk.Step, error) {
 	return sdk.StepFunc(func(ctx context.Context, req *sdk.Request, _ sdk.Host) (*sdk.Response, error) {
 		k.calls.Add(1)
+		if k.quiet {
+			return k.run(ctx, req)
+		}
 		k.mu.Lock()
 		if k.counts == nil {
 			k.counts, k.keys = map[string]int{}, map[string][]string{}

@@ -23,7 +23,6 @@ const (
 type Options struct {
 	Store       checkpoint.Store // owned by the caller
 	Tenant      string           // Defaults to "default"
-	Loaders     []loader.Loader  // asked in this order what an artifact is
 	Observer    Observer         // nil sees nothing
 	Logger      hclog.Logger     // Defaults to a logger that writes nothing
 	Concurrency int              // attempts at once; a workflow's own setting wins. Defaults to 10

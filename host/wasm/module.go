@@ -24,9 +24,9 @@ const (
 	maxSegments = 100_000
 	maxBody     = 2 << 20 // bytes of one function
 	maxLocals   = 5_000
-	maxNesting  = 512
+	maxNesting  = 100000
 	maxBrTable  = 4_096
-	maxControl  = 10_000     // control instructions of one function: the compiler is quadratic in its blocks
+	maxControl  = 100_000    // control instructions of one function: the compiler is quadratic in its blocks
 	maxMemory   = 1024 << 20 // bytes
 	memoryPage  = 64 << 10   // bytes
 	maxSections = 10_000
