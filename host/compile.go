@@ -37,6 +37,9 @@ type flowStep struct {
 	sanitizer *checkpoint.Sanitizer
 }
 
+// UntypedStep is the only step type of a module without a manifest.
+const UntypedStep = "run"
+
 // Workflow is the flow as written.
 func (f *Flow) Workflow() *hcl.Workflow { return f.wf }
 
@@ -48,6 +51,15 @@ func (f *Flow) Artifact(p int) *loader.Artifact { return f.artifacts[p] }
 
 // Effects is what an attempt of step i does to the world.
 func (f *Flow) Effects(i int) sdk.Effects { return f.steps[i].effects }
+
+// Check reports what o names that the flow does not have, as a *UsageError.
+func (f *Flow) Check(o RunOptions) error {
+	if _, err := f.nodes(o.Rerun); err != nil {
+		return err
+	}
+	_, err := f.nodes(o.Targets)
+	return err
+}
 
 // Compile finds the workflow's plugins (sources are relative to dir), reads
 // their manifests without running anything, and checks the steps against them.
@@ -106,6 +118,11 @@ func open(loaders []loader.Loader, source, dir string) (*loader.Artifact, loader
 func checkStepType(wf *hcl.Workflow, s *hcl.Step, a *loader.Artifact) hcl.Diagnostics {
 	name := wf.Plugins[s.Plugin].Name
 	if a.Manifest == nil {
+		if a.Kind == loader.Wasm && s.StepType != UntypedStep {
+			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Uses,
+				Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
+				Detail:  fmt.Sprintf("The module %s has no manifest, so its only step type is %q. Put one beside it as %s.step.json to name others.", a.Path, UntypedStep, strings.TrimSuffix(a.Path, filepath.Ext(a.Path)))}}
+		}
 		return nil
 	}
 	st, ok := a.Manifest.Steps[s.StepType]

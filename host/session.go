@@ -203,11 +203,11 @@ func boolInt(b bool) int {
 func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	h := s.h
 	s.options = recovery.Options{Run: s.record.ID, Chain: s.record.Chain, Now: time.Now(), Targets: s.f.targets, Lost: map[checkpoint.Seq]bool{}}
-	if s.options.Rerun, err = s.nodes(o.Rerun); err != nil {
+	if s.options.Rerun, err = s.f.nodes(o.Rerun); err != nil {
 		return err
 	}
 	if len(o.Targets) > 0 {
-		if s.options.Targets, err = s.nodes(o.Targets); err != nil {
+		if s.options.Targets, err = s.f.nodes(o.Targets); err != nil {
 			return err
 		}
 	}
@@ -246,17 +246,17 @@ func (s *session) verify(ctx context.Context) (lost bool, err error) {
 }
 
 // nodes finds steps by address ("step.a", or short "a").
-func (s *session) nodes(addresses []string) ([]int32, error) {
+func (f *Flow) nodes(addresses []string) ([]int32, error) {
 	var is []int32
 	for _, a := range addresses {
 		full := "step." + strings.TrimPrefix(a, "step.")
-		i := slices.IndexFunc(s.f.steps, func(st flowStep) bool { return st.address == full })
+		i := slices.IndexFunc(f.steps, func(st flowStep) bool { return st.address == full })
 		if i < 0 {
-			names := make([]string, 0, len(s.f.steps))
-			for k := range s.f.steps {
-				names = append(names, s.f.steps[k].address)
+			names := make([]string, 0, len(f.steps))
+			for k := range f.steps {
+				names = append(names, f.steps[k].address)
 			}
-			return nil, &UsageError{fmt.Sprintf("workflow %q has no step %q.%s", s.f.wf.Name, a, hcl.DidYouMean(full, names))}
+			return nil, &UsageError{fmt.Sprintf("workflow %q has no step %q.%s", f.wf.Name, a, hcl.DidYouMean(full, names))}
 		}
 		is = append(is, int32(i))
 	}

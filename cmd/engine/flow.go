@@ -152,6 +152,9 @@ func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loa
 		_ = v.report(wf, diags)
 	}
 	l.flow, l.values = flow, values
+	if err := flow.Check(f.runOptions()); err != nil {
+		return nil, failure(err, wf, v) // before any state is made
+	}
 	return l, nil
 }
 

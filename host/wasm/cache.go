@@ -29,11 +29,13 @@ const (
 	cacheSum    = "sum"
 )
 
+// openCache checks the directory if there is one; the first entry makes it, so
+// that reading a flow leaves nothing behind.
 func openCache(dir string) (*cache, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
 	st, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &cache{dir: dir}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +70,10 @@ func (c *cache) build(ctx context.Context, logger hclog.Logger, digest sdk.Diges
 	if code, err = m.prepare(ctx); err != nil {
 		return nil, err
 	}
-	staging, err := os.MkdirTemp(c.dir, "new-*")
+	staging, err := "", os.MkdirAll(c.dir, 0o700)
+	if err == nil {
+		staging, err = os.MkdirTemp(c.dir, "new-*")
+	}
 	if err != nil {
 		logger.Warn("the compiled module is not kept", "error", err)
 		return m.compile(ctx, code, nil)

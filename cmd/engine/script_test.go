@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/retrace-dev/engine/host/subprocess"
+)
+
+func TestMain(m *testing.M) {
+	subprocess.Worker() // this binary may have been re-executed as a plugin's parent
+	testscript.Main(m, map[string]func(){"engine": main})
+}
+
+// TestScripts runs testdata/script: each file is what a person types, and what
+// must be seen. $GUESTS holds small modules.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	guests, err := filepath.Abs("../../host/wasm/testdata/guests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "../../testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GUESTS", guests)
+			e.Setenv("ENGINE_STATE", "")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace},
+	})
+}
+
+// replace OLD NEW FILE: OLD must be there.
+func replace(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: replace OLD NEW FILE")
+	}
+	file := ts.MkAbs(args[2])
+	text := ts.ReadFile(file)
+	if !strings.Contains(text, args[0]) {
+		ts.Fatalf("%s does not contain %q", args[2], args[0])
+	}
+	ts.Check(os.WriteFile(file, []byte(strings.ReplaceAll(text, args[0], args[1])), 0o644))
+}
+
+// TestBothSpellings: every long flag of every verb may be written with one
+// dash, alone and with =value.
+func TestBothSpellings(t *testing.T) {
+	t.Parallel()
+	discard := streams{strings.NewReader(""), io.Discard, io.Discard}
+	var visit func(c *cobra.Command, path []string)
+	visit = func(c *cobra.Command, path []string) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			for _, tail := range []string{"", "=v"} {
+				in := append(append([]string(nil), path...), "-"+f.Name+tail)
+				got := longFlags(newRoot(discard), in)
+				if want := "--" + f.Name + tail; got[len(got)-1] != want {
+					t.Errorf("%v became %v", in, got)
+				}
+			}
+		})
+		for _, s := range c.Commands() {
+			visit(s, append(path, s.Name()))
+		}
+	}
+	visit(newRoot(discard), nil)
+	for _, keep := range [][]string{{"-h"}, {"apply", "--", "-var"}, {"apply", "-unknown"}} {
+		if got := longFlags(newRoot(discard), keep); strings.Join(got, " ") != strings.Join(keep, " ") {
+			t.Errorf("%v became %v", keep, got)
+		}
+	}
+	if code := run(context.Background(), []string{"apply", "-no-such-flag"}, discard); code != exitUsage {
+		t.Errorf("an unknown flag exits %d", code)
+	}
+}
+
+func TestEscape(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain\n\ttext": "plain\n\ttext",
+		"中文 🏴󠁧󠁢󠁳󠁣󠁴󠁿 עברית ": "中文 🏴󠁧󠁢󠁳󠁣󠁴󠁿 עברית ",
+		"\x1b[31mred\a": `\x1b[31mred\x07`,
+		"\u009b31m":     `\u009b31m`,
+		"a\u202eb":      `a\u202eb`,
+		"\r\x00":        `\x0d\x00`,
+	} {
+		if got := escape(in); got != want {
+			t.Errorf("%q became %q", in, got)
+		}
+	}
+}
