@@ -23,5 +23,13 @@
 // pure function of it; I/O happens once, before.
 //
 // Why do heads and records differ? The planner reads a head of every step
-// instance; the context, which only explanations need, stays on disk.
+// instance; the context, which only explanations need, stays on disk. Heads are
+// therefore stored in a binary form, all else as JSON behind a version byte.
+//
+// Why does the Sanitizer cut text instead of decoding and encoding it? What is
+// not removed reaches the steps below as the step wrote it: no number loses a
+// digit, no escape changes.
+//
+// Why does the memory store encode what it keeps? So that it gives what a
+// durable store gives, and a test on it is a test of both.
 package checkpoint
