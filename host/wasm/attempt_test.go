@@ -62,7 +62,7 @@ func TestHowAnAttemptEnds(t *testing.T) {
 		"stderr flood":         {class: sdk.ClassResourceExhausted, code: "stderr_too_large"},
 		"call":                 {output: `{"ok":{}}`},
 		"respond":              {output: `"responded"`},
-		"files":                {output: `"1 1 0 0 0 1 -1 0 -1 0 -1 9 0 "`},
+		"files":                {output: `"1 1 0 0 0 0 -1 0 -1 0 -1 9 0 "`},
 	} {
 		t.Run(do, func(t *testing.T) {
 			t.Parallel()

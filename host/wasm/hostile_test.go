@@ -47,7 +47,7 @@ var hostile = map[string]struct {
 	"44_decode_globals":             {refused: "2147483647 globals are announced"},
 	"47_decode_types":               {refused: "2147483647 types are announced"},
 	"50_compile_50k_locals":         {refused: "more than 5000 locals"},
-	"52_compile_nested_blocks_100k": {refused: "blocks nest deeper than 512"},
+	"52_compile_nested_blocks_100k": {refused: "blocks nest deeper than 4096"},
 	"54_compile_br_table_1M":        {refused: "1000000 br_table targets"},
 }
 

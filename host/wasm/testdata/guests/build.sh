@@ -3,8 +3,8 @@
 # wasi-libc, libclang-rt-14-dev-wasm32 and wabt (wat2wasm).
 set -eu
 cd "$(dirname "$0")"
-cc="clang-14 --target=wasm32-wasi -Os -s -Wall"
-$cc -o command.wasm command.c
-for g in reactor probe; do
-	$cc -mbulk-memory -mexec-model=reactor -Wl,-z,stack-size=1048576 -o $g.wasm $g.c
-done
+cc="clang-14 --target=wasm32-wasi -Os -Wall -Wl,-z,stack-size=1048576"
+reactor="-mbulk-memory -mexec-model=reactor"
+$cc -s -o command.wasm command.c
+$cc -s $reactor -o reactor.wasm reactor.c
+$cc -Wl,--strip-debug $reactor -o probe.wasm probe.c # its function names are seen in traces
