@@ -37,7 +37,7 @@ type flowStep struct {
 	sanitizer *checkpoint.Sanitizer
 }
 
-// UntypedStep is the only step type of a module without a manifest.
+// UntypedStep is the only step type of a plugin without a manifest.
 const UntypedStep = "run"
 
 // Workflow is the flow as written.
@@ -118,10 +118,10 @@ func open(loaders []loader.Loader, source, dir string) (*loader.Artifact, loader
 func checkStepType(wf *hcl.Workflow, s *hcl.Step, a *loader.Artifact) hcl.Diagnostics {
 	name := wf.Plugins[s.Plugin].Name
 	if a.Manifest == nil {
-		if a.Kind == loader.Wasm && s.StepType != UntypedStep {
+		if s.StepType != UntypedStep {
 			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Uses,
 				Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
-				Detail:  fmt.Sprintf("The module %s has no manifest, so its only step type is %q. Put one beside it as %s.step.json to name others.", a.Path, UntypedStep, strings.TrimSuffix(a.Path, filepath.Ext(a.Path)))}}
+				Detail:  fmt.Sprintf("%s has no manifest, so its only step type is %q. Put one beside it as %s.step.json to name others.", a.Path, UntypedStep, strings.TrimSuffix(a.Path, filepath.Ext(a.Path)))}}
 		}
 		return nil
 	}

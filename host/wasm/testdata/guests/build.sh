@@ -8,3 +8,4 @@ reactor="-mbulk-memory -mexec-model=reactor"
 $cc -s -o command.wasm command.c
 $cc -s $reactor -o reactor.wasm reactor.c
 $cc -Wl,--strip-debug $reactor -o probe.wasm probe.c # its function names are seen in traces
+wat2wasm --enable-tail-call -o meter.wasm meter.wat
