@@ -221,12 +221,14 @@ fn unspaced(texts: &[&str]) -> Phrases {
         let seams = run.char_indices().skip(1).map(|(i, _)| counts[&run[..i]] * counts[&run[i..]]);
         seams.map(|parts| (count * total) as f64 / parts as f64).fold(f64::INFINITY, f64::min)
     };
+    // Short texts have no large bonds; there, parts that stand nowhere else do.
+    let bound = |run: &str, count: usize| bond(run, count) >= 8.0 || bond(run, count) * count as f64 >= total as f64;
     let mut phrases = Phrases::new();
     let mut sides: BTreeMap<&str, [BTreeSet<Option<char>>; 2]> = BTreeMap::new();
     for n in 2..=LONGEST_RUN {
         for (chapter, run, before, after) in texts.iter().enumerate().flat_map(|(i, t)| runs(i, t, n)) {
             let count = counts.get(run).copied().unwrap_or(0);
-            if count < 2 || run.chars().any(|c| STOP_UNSPACED.contains(c)) || bond(run, count) < 8.0 {
+            if count < 2 || run.chars().any(|c| STOP_UNSPACED.contains(c)) || !bound(run, count) {
                 continue;
             }
             let p = phrases.entry(run.to_string()).or_default();

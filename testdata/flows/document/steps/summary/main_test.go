@@ -21,6 +21,8 @@ func TestSentences(t *testing.T) {
 		{"It costs 3.14 at example.com. J. H. Watson paid.", []string{"It costs 3.14 at example.com.", "J. H. Watson paid."}},
 		{"So did I. Then\nwe went.\n\nA title\n\n***\n\nEnd", []string{"So did I.", "Then we went.", "A title", "End"}},
 		{"玄德曰：「如此甚好。」次日，\n祭天！何如？", []string{"玄德曰：「如此甚好。」", "次日，祭天！", "何如？"}},
+		{"飛曰：「甚好。同去！」皆喜。" + "雋曰：「" + strings.Repeat("彼用妖術，", 20) + "可破。其法可解。」", []string{
+			"飛曰：「甚好。同去！」", "皆喜。", "雋曰：「" + strings.Repeat("彼用妖術，", 20) + "可破。", "其法可解。」"}},
 		{"", nil},
 	} {
 		if d := cmp.Diff(c.want, sentences(c.text)); d != "" {

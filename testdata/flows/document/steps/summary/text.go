@@ -25,7 +25,8 @@ func set(words string) map[string]bool {
 }
 
 // sentences cuts a text into sentences, each on one line. A blank line ends a
-// sentence; so do 。！？, and . ! ? before a space and what is not lower case.
+// sentence; so do 。！？ outside of a short quotation, and . ! ? before a space and
+// what is not lower case.
 func sentences(text string) []string {
 	var all []string
 	add := func(s string) {
@@ -49,7 +50,8 @@ func sentences(text string) []string {
 				}
 				at += k
 			}
-			if strings.ContainsRune("。！？", r) || ends(paragraph, start, dot, at) {
+			wide := strings.ContainsRune("。！？", r)
+			if wide && !quoting(paragraph[start:at]) || !wide && ends(paragraph, start, dot, at) {
 				add(paragraph[start:at])
 				start = at
 			}
@@ -57,6 +59,14 @@ func sentences(text string) []string {
 		add(paragraph[start:])
 	}
 	return all
+}
+
+// longestQuotation is how far a sentence goes on for the sake of its quotation.
+const longestQuotation = 240 // bytes
+
+// quoting tells whether s ends within a quotation that it began.
+func quoting(s string) bool {
+	return len(s) < longestQuotation && strings.Count(s, "「") > strings.Count(s, "」")
 }
 
 // ends tells whether the mark at dot, the last of those before next, ends the
