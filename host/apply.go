@@ -57,7 +57,7 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 	}
 	run, decide := s.toRun()
 	if run+decide == 0 && s.previous != nil && !s.continued && !o.New {
-		if used(f, s.plannedSeq) == s.previous.Used {
+		if used(f, s.planned) == s.previous.Used {
 			return h.nothingToRun(s)
 		}
 	}
@@ -72,13 +72,12 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 	return r.finish()
 }
 
-// plannedSeq is the record that stands for step i before anything runs; 0 =
-// none.
-func (s *session) plannedSeq(i int) checkpoint.Seq {
+// planned is what stands for step i before anything runs.
+func (s *session) planned(i int) (checkpoint.Fingerprint, sdk.Digest) {
 	if hd := s.plan.Steps[i].Head; hd != nil {
-		return hd.Seq
+		return hd.Plan, hd.Output
 	}
-	return 0
+	return checkpoint.Fingerprint{}, sdk.Digest{}
 }
 
 // nothingToRun answers from the records of the newest run.
@@ -189,12 +188,18 @@ func (r *run) finish() (*Result, error) {
 	rec.Ended, rec.Live = now.UTC(), rec.Live+now.Sub(r.began)
 	rec.Counts = map[string]int{"ran": r.counts.Ran, "reused": r.counts.Reused, "skipped": r.counts.Skipped, "failed": r.counts.Failed, "cancelled": r.counts.Cancelled, "total": r.counts.Total}
 	if rec.Status == checkpoint.RunSucceeded {
-		rec.Used = used(s.f, func(i int) checkpoint.Seq { return r.results[i].seq })
+		rec.Used = used(s.f, func(i int) (checkpoint.Fingerprint, sdk.Digest) { return r.results[i].key, r.results[i].output })
 	}
 	// The run's own context has ended; what remains is short and must be done.
 	ctx := context.Background()
 	r.outputs.ctx = ctx
-	if _, err := r.h.o.Store.Commit(ctx, r.batchOf(func(b *checkpoint.Batch) { b.PutRun(rec) })); err != nil {
+	last := r.batchOf(func(b *checkpoint.Batch) {
+		if rec.Status == checkpoint.RunSucceeded {
+			r.addHusks(b, r.s.f.graph.Order()...) // below some nothing was stored
+		}
+		b.PutRun(rec)
+	})
+	if _, err := r.h.o.Store.Commit(ctx, last); err != nil {
 		return nil, &storeError{err}
 	}
 	if err := r.h.o.Store.Barrier(ctx); err != nil {

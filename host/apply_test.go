@@ -415,6 +415,8 @@ func TestSimultaneousFailuresUseTheirOwnRetries(t *testing.T) {
 	}
 }
 
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(5, seed)) }
+
 // randomFake is a random workflow of pure steps.
 func randomFake(t testing.TB, r *rand.Rand) *fake {
 	k := &fake{tb: t}
@@ -464,7 +466,7 @@ func answers(t testing.TB, store checkpoint.Store, k *fake) map[string]string {
 func TestLaws(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(150) {
-		r := rand.New(rand.NewPCG(5, seed))
+		r := newRand(seed)
 		k := randomFake(t, r)
 		whole := checkpoint.NewMemoryStore()
 		rec := &recorder{}
@@ -540,6 +542,10 @@ func TestLaws(t *testing.T) {
 		store.Sync()
 		store = store.Crash() // a store that holds nothing back
 		k.mustApply(Options{Store: store, Observer: rec})
+		calls := k.calls.Load()
+		if again := k.mustApply(Options{Store: store}); again.Opened || k.calls.Load() != calls {
+			t.Fatalf("seed %d: apply after success opened %v, ran %d steps", seed, again.Opened, k.calls.Load()-calls)
+		}
 		got := answers(t, store, k)
 		for name, a := range want {
 			if g, ok := got[name]; ok && g != a {

@@ -103,7 +103,12 @@ func compiled(tb testing.TB, text string, l loader.Loader) (*Flow, *hcl.Values) 
 
 func applied(tb testing.TB, store checkpoint.Store, f *Flow, v *hcl.Values) *Result {
 	tb.Helper()
-	h, err := New(Options{Store: store})
+	return observed(tb, store, f, v, nil)
+}
+
+func observed(tb testing.TB, store checkpoint.Store, f *Flow, v *hcl.Values, seen Observer) *Result {
+	tb.Helper()
+	h, err := New(Options{Store: store, Observer: seen})
 	if err != nil {
 		tb.Fatal(err)
 	}

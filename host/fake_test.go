@@ -13,7 +13,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/sdk"
@@ -227,5 +226,3 @@ func (r *recorder) states() map[string]string {
 	}
 	return m
 }
-
-var _ = checkpoint.RunSucceeded

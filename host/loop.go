@@ -295,7 +295,7 @@ func (r *run) intent(c command) {
 func (r *run) put(c command) {
 	w := r.working[c.step]
 	st := &r.s.f.steps[c.step]
-	res := result{state: c.state, attempts: w.attempt}
+	res := result{state: c.state, attempts: w.attempt, key: w.key}
 	b := checkpoint.NewBatch(r.h.o.Tenant, r.s.f.wf.Name)
 	volatile := w.end == endResult && w.reused == nil && st.volatile
 	if !volatile {
@@ -333,12 +333,12 @@ func (r *run) put(c command) {
 	r.push(signal{kind: sigPut, step: c.step, seq: seq})
 }
 
-// addHusks writes the records of volatile steps above i.
-func (r *run) addHusks(b *checkpoint.Batch, i int32) {
+// addHusks writes the records of volatile steps above those given.
+func (r *run) addHusks(b *checkpoint.Batch, below ...int32) {
 	if len(r.husks) == 0 {
 		return
 	}
-	stack, seen := []int32{i}, map[int32]bool{}
+	stack, seen := slices.Clone(below), map[int32]bool{}
 	var found []int32
 	for len(stack) > 0 {
 		at := stack[len(stack)-1]

@@ -16,6 +16,7 @@ type result struct {
 	attempts int32
 	seq      checkpoint.Seq // of the record that stands for it; 0 = none
 	id       checkpoint.ID
+	key      checkpoint.Fingerprint // its plan key; zero if it leaves no record
 	data     checkpoint.DataRef
 	output   sdk.Digest
 	err      *sdk.Error
@@ -34,7 +35,7 @@ func (r *result) facet(f sdk.Facet) sdk.Digest {
 }
 
 func taken(h *checkpoint.Head) result {
-	return result{state: h.Outcome.State(), degraded: h.Degraded, attempts: int32(h.Attempts), seq: h.Seq, id: h.ID, data: h.Data, output: h.Output, head: h}
+	return result{state: h.Outcome.State(), degraded: h.Degraded, attempts: int32(h.Attempts), seq: h.Seq, id: h.ID, key: h.Plan, data: h.Data, output: h.Output, head: h}
 }
 
 // outputs holds the outputs that steps still to run may read: those made in

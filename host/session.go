@@ -281,13 +281,15 @@ func (s *session) toRun() (run, decide int) {
 	return run, decide
 }
 
-// used digests the records that stand for the steps of a finished run.
-func used(f *Flow, seq func(i int) checkpoint.Seq) sdk.Digest {
+// used digests what stands for the steps of a finished run: of each the plan
+// key and the answer.
+func used(f *Flow, of func(i int) (checkpoint.Fingerprint, sdk.Digest)) sdk.Digest {
 	h := checkpoint.NewHasher("engine/used/1")
 	for _, i := range sortedByAddress(f) {
-		if q := seq(i); q > 0 {
+		if key, output := of(i); !key.IsZero() {
 			h.String(f.steps[i].address)
-			h.Int(int(q))
+			h.Fingerprint(key)
+			h.Digest(output)
 		}
 	}
 	return sdk.Digest(h.Sum())

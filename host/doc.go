@@ -1,0 +1,47 @@
+// Package host runs workflows: it compiles a flow with its plugins, chooses the
+// run, plans, and carries the plan out.
+//
+// The way of one step, read forward: Compile finds its plugin and policy;
+// prepare (session.go) chooses the run, makes the step's keys and the plan;
+// Apply gives the plan to a machine; the loop (loop.go) carries out the
+// machine's commands; a worker decides the step and runs its attempt (work.go);
+// the loop commits the record and tells the machine, whose next commands start
+// what is below. finish evaluates the outputs when everything is durable.
+//
+// It is not the planner (package recovery decides what is reused), not a
+// carrier (host/wasm, host/subprocess run third-party code behind host/loader),
+// and not a store (package checkpoint).
+//
+// # Design
+//
+// Why is the machine a pure function? Everything that can go wrong in a
+// scheduler is an order of events. Without clock, goroutines and I/O any order
+// can be tried by a test, and another driver can run the same machine.
+//
+// Why does one worker decide a step and run its attempt in one turn? Deciding
+// takes microseconds and its result, the evaluated input, is large. Doing it
+// when the slot is taken keeps at most one input per slot in memory, however
+// many steps are ready. Only an attempt that must wait for the disk is held in
+// between.
+//
+// Why do steps below start before their upstream is durable? The store keeps a
+// prefix of the commit order, so after a crash either both are there or the
+// lower one is not. Only what leaves the process must wait: effects, outputs,
+// the end of the run.
+//
+// Why is an attempt with effects held until its intent is durable? After a
+// crash the intent alone says that the effect may have happened; a step that
+// must happen once then stops for a person, one that may be repeated gets the
+// same idempotency key.
+//
+// Why are outputs read at the start, though most are not needed in memory? A
+// damaged output must be known while the plan can still be made without it.
+// One that is lost later fails the run, and the next apply plans without it.
+//
+// Why is `when` always asked before hard upstreams are judged, even if one of
+// them was skipped? So that the reason a step was skipped for does not depend
+// on which of its upstreams happened to end first.
+//
+// Why may fail_fast let running steps use their retries? They are paid for, and
+// two steps that fail in the same moment must not take each other's tries away.
+package host
