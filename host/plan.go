@@ -67,7 +67,7 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 			p.Tokens += sp.Head.Tokens
 		case sp.Action == recovery.Untouched:
 			ps.Action, ps.Reason = "none", "nothing that runs needs it"
-		case sp.Action == recovery.Run, sp.Verdict == recovery.Missing:
+		case sp.Action == recovery.Run, s.mustRun(int(i)):
 			ps.Action = "run"
 			p.Run++
 		default:

@@ -271,7 +271,7 @@ func (s *session) toRun() (run, decide int) {
 		case recovery.Run:
 			run++
 		case recovery.Decide:
-			if s.plan.Steps[i].Verdict == recovery.Missing {
+			if s.mustRun(i) {
 				run++
 			} else {
 				decide++
@@ -279,6 +279,13 @@ func (s *session) toRun() (run, decide int) {
 		}
 	}
 	return run, decide
+}
+
+// mustRun: step i is to be decided, but nothing is known that could be reused.
+// (Another step's record of the same computation may still turn up.)
+func (s *session) mustRun(i int) bool {
+	p := &s.plan.Steps[i]
+	return p.Verdict == recovery.Missing || p.Reason.Head == nil
 }
 
 // used digests what stands for the steps of a finished run: of each the plan

@@ -28,10 +28,10 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 	case recovery.WhyChanged:
 		return s.changed(ctx, i, h, lineage)
 	case recovery.WhyUpstream:
-		if lineage != nil {
-			if h == nil {
-				return "never ran"
-			}
+		switch {
+		case h == nil:
+			return "never ran"
+		case lineage != nil:
 			return s.changed(ctx, i, h, lineage)
 		}
 		return "unknown until " + s.f.steps[p.Reason.Upstream].address + ": reused if its answer is the same"

@@ -98,7 +98,7 @@ func TestMeteringChangesNothing(t *testing.T) {
 	const mem, mib = 64 << 16, 1 << 20
 	i32 := func(v int) uint64 { return uint64(uint32(v)) }
 	args := map[string][][]uint64{
-		"": {{0}, {1}, {2}, {3}, {5}, {7}, {8}, {9}, {100}, {i32(-1)}},
+		"": {{0}, {1}, {2}, {3}, {5}, {7}, {8}, {9}, {100}},
 		"fill": {{0, 1, 0}, {5, 2, 100}, {3, 3, mib}, {3, 4, mib + 1}, {1, 5, 3*mib + 7}, {0, 6, mem}, {0, 7, mem + 1}, {mem, 8, 0}, {mem + 1, 9, 0},
 			{mem - mib, 10, 2 * mib}, {i32(-1), 11, 2}, {0, 12, i32(-1)}},
 		"copy": {{0, 9, 100}, {9, 0, 100}, {0, 1, 2*mib + 3}, {1, 0, 2*mib + 3}, {mib / 2, 0, 3 * mib}, {0, mib / 2, 3 * mib}, {7, 7, 2 * mib},
