@@ -1,0 +1,114 @@
+# Everything here needs Go; what rebuilds the committed modules also needs the
+# compilers that "make toolchains" installs.
+
+DOCUMENT = testdata/flows/document
+# "./..." passes over folders named testdata; packages in ours are named.
+PACKAGES = ./... ./testdata/...
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME = 10s
+TOOLS = .ci/tools
+NODE = .ci/node
+# Debian 12. The versions decide the bytes of the committed modules.
+APT = gcc libc6-dev clang-14 lld-14 wasi-libc libclang-rt-14-dev-wasm32 rustc libstd-rust-dev-wasm32 protobuf-compiler
+
+.PHONY: help build steps demo test race toolchains modules modules-check generate generate-check check bench fuzz nightly clean
+
+help: ## print this
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
+
+build: ## build bin/engine
+	CGO_ENABLED=0 go build -trimpath -o bin/engine ./cmd/engine
+
+steps: ## build the Go steps of the document flow
+	@mkdir -p $(DOCUMENT)/bin
+	GOOS=wasip1 GOARCH=wasm go build -trimpath -ldflags="-s -w" -o $(DOCUMENT)/bin/split.wasm ./$(DOCUMENT)/steps/split
+	GOOS=wasip1 GOARCH=wasm go build -trimpath -ldflags="-s -w" -o $(DOCUMENT)/bin/summary.wasm ./$(DOCUMENT)/steps/summary
+	CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o $(DOCUMENT)/bin/report ./$(DOCUMENT)/steps/report
+	@for s in split summary report; do cp $(DOCUMENT)/steps/$$s/step.json $(DOCUMENT)/bin/$$s.step.json; done
+
+demo: build steps ## analyse a book and print the head of the report
+	bin/engine apply $(DOCUMENT) > /dev/null
+	@echo
+	@bin/engine output report --raw --state $(DOCUMENT)/.engine > bin/report.md
+	@sed -n 1,50p bin/report.md
+	@echo
+	@echo "The whole report is in bin/report.md. Run make demo again: nothing has to run."
+
+test: build steps ## run all tests
+	go test $(PACKAGES)
+
+race: build steps ## run all tests under the race detector
+	CGO_ENABLED=1 go test -race -timeout 20m $(PACKAGES)
+
+toolchains: ## install the compilers of the committed modules and of generated code (Debian 12)
+	@missing=; for p in $(APT); do \
+		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+		echo "installing$$missing"; \
+		$$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	fi
+	@major=$$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/'); \
+	if [ "$${major:-0}" -lt 20 ]; then echo "node is missing or older than 20: install Node.js 20 or newer with npm" >&2; exit 1; fi
+	@cmp -s $(NODE)/package-lock.json $(NODE)/node_modules/installed.json || { \
+		(cd $(NODE) && npm ci) && cp $(NODE)/package-lock.json $(NODE)/node_modules/installed.json; \
+	}
+	@[ -x $(TOOLS)/protoc-gen-go ] && [ "$$($(TOOLS)/protoc-gen-go --version)" = "protoc-gen-go v1.36.12" ] || \
+		GOBIN="$$PWD/$(TOOLS)" go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
+	@[ -x $(TOOLS)/protoc-gen-go-grpc ] && [ "$$($(TOOLS)/protoc-gen-go-grpc --version)" = "protoc-gen-go-grpc 1.6.2" ] || \
+		GOBIN="$$PWD/$(TOOLS)" go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+
+# A folder whose modules are committed has a build.sh that builds them in place.
+# ASC tells it where the AssemblyScript compiler is.
+modules: ## rebuild every committed module from its source
+	@export ASC="$$PWD/$(NODE)/node_modules/assemblyscript/bin/asc.js"; \
+	for script in $$(git ls-files '*build.sh'); do echo "$$script"; sh "$$script" || exit 1; done
+
+modules-check: ## compare the committed modules with what their sources give
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && git checkout-index -a --prefix="$$tmp/" && \
+	export ASC="$$PWD/$(NODE)/node_modules/assemblyscript/bin/asc.js"; \
+	for script in $$(git ls-files '*build.sh'); do \
+		sh "$$tmp/$$script" || { echo "$$script does not build; make toolchains installs what it needs" >&2; exit 1; }; \
+	done; \
+	stale=0; for module in $$(git ls-files '*.wasm'); do \
+		git show ":$$module" | cmp -s - "$$tmp/$$module" || { echo "$$module is not what its source gives: make modules, then commit it" >&2; stale=1; }; \
+	done; exit $$stale
+
+generate: ## generate code anew
+	PATH="$$PWD/$(TOOLS):$$PATH" go generate ./...
+
+generate-check: ## compare the generated code with what its source gives
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && git checkout-index -a --prefix="$$tmp/" && \
+	(cd "$$tmp" && PATH="$(CURDIR)/$(TOOLS):$$PATH" go generate ./...) || exit 1; \
+	stale=0; for file in $$(git grep -l '^// Code generated .* DO NOT EDIT' -- '*.go'); do \
+		git show ":$$file" | cmp -s - "$$tmp/$$file" || { echo "$$file is not what its source gives: make generate, then commit it" >&2; stale=1; }; \
+	done; exit $$stale
+
+check: ## the gate: format, vet, staticcheck, race, other platforms, generated code and modules, a clean tree
+	@mkdir -p bin && git status --porcelain > bin/status-before
+	@bad=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); [ -z "$$bad" ] || { echo "not formatted, run gofmt -w on:" $$bad >&2; exit 1; }
+	go vet $(PACKAGES)
+	go run $(STATICCHECK) $(PACKAGES)
+	GOOS=wasip1 GOARCH=wasm go build ./sdk ./sdk/serve
+	for os in linux darwin windows; do CGO_ENABLED=0 GOOS=$$os go build -trimpath -o /dev/null ./cmd/engine || exit 1; done
+	$(MAKE) generate-check
+	$(MAKE) modules-check
+	$(MAKE) race
+	@git status --porcelain | cmp -s - bin/status-before || { echo "the gate changed the tree:" >&2; git status --porcelain >&2; exit 1; }
+
+bench: ## run the benchmarks
+	go test -run '^$$' -bench . -benchmem $(PACKAGES)
+
+fuzz: ## fuzz each target for FUZZTIME
+	@git grep -o -e '^func Fuzz[A-Za-z0-9_]*' -- '*_test.go' | sed 's/:func / /' | while read -r file target; do \
+		echo "$$file $$target"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+	done
+
+nightly: check ## the gate, each fuzz target for five minutes, the benchmarks
+	$(MAKE) fuzz FUZZTIME=5m
+	$(MAKE) bench
+
+clean: ## remove what was built
+	rm -rf bin $(DOCUMENT)/bin $(DOCUMENT)/.engine $(TOOLS) $(NODE)/node_modules
