@@ -165,8 +165,8 @@ func (w *workload) check(t *testing.T, disk vfs.FS, delivered checkpoint.Seq) {
 // none, some or all of what was not synced on disk.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	const every = 3
-	for seed := range uint64(6) {
+	const every = 5
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			type crash struct {
@@ -198,7 +198,7 @@ func TestCrash(t *testing.T) {
 			if err := w.run(t, s, 250); err != nil {
 				t.Fatalf("run: %v", err)
 			}
-			if len(crashes) < 80 {
+			if len(crashes) < 40 {
 				t.Fatalf("only %d crashes in %d operations", len(crashes), ops)
 			}
 			for i, c := range crashes {
