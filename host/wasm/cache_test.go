@@ -1,0 +1,122 @@
+package wasm
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+func upper(t *testing.T, l *Loader) {
+	t.Helper()
+	_, p := load(t, l, "testdata/guests/reactor.wasm")
+	r, err := stepOf(t, p, "upper", loader.Limits{}).Run(t.Context(), request(`{"text":"a"}`), okHost)
+	if err != nil || string(r.Output) != `{"upper":"A","words":1}` {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func entries(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestCacheIsUsedAndHeals(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache")
+	upper(t, newLoader(t, Options{CacheDir: dir}))
+	files := entries(t, dir)
+	if len(files) != 3 {
+		t.Fatalf("an entry of %q", files)
+	}
+	stat := func() (times []string) {
+		for _, f := range files {
+			st, err := os.Stat(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			times = append(times, st.ModTime().String())
+		}
+		return times
+	}
+	before := stat()
+	upper(t, newLoader(t, Options{CacheDir: dir}))
+	if after := stat(); strings.Join(before, " ") != strings.Join(after, " ") {
+		t.Error("the entry was written again")
+	}
+	for _, f := range files { // whatever is damaged, the next load repairs it
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)/2] ^= 1
+		if err := os.WriteFile(f, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		upper(t, newLoader(t, Options{CacheDir: dir}))
+		c := &cache{dir: dir}
+		if _, err := verified(c.entry(sdk.Sum(readFile(t, "testdata/guests/reactor.wasm")))); err != nil {
+			t.Errorf("%s was damaged and not repaired: %v", filepath.Base(f), err)
+		}
+	}
+	if left := entries(t, dir); len(left) != 3 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func TestCacheDirIsChecked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{CacheDir: dir}); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
+		t.Error(err)
+	}
+}
+
+func TestEqualModulesAreShared(t *testing.T) {
+	t.Parallel()
+	l := newLoader(t, Options{})
+	a, p := load(t, l, "testdata/guests/reactor.wasm")
+	_, q := load(t, l, "testdata/guests/reactor.wasm")
+	if p.(*plugin).program != q.(*plugin).program {
+		t.Error("compiled twice")
+	}
+	for range 2 { // Close is idempotent and counts once
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := stepOf(t, q, "upper", loader.Limits{}).Run(t.Context(), request(`{"text":"a"}`), okHost); err != nil {
+		t.Errorf("after the other's Close: %+v, %v", r, err)
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.programs) != 0 {
+		t.Error("a module stays loaded after the last Close")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Load(ctx, a); sdk.AsError(err).Class != sdk.ClassCancelled {
+		t.Errorf("Load under an ended context gives %v", err)
+	}
+}
