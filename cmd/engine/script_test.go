@@ -24,14 +24,15 @@ func TestMain(m *testing.M) {
 // must be seen. $GUESTS holds small modules.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	guests, err := filepath.Abs("../../host/wasm/testdata/guests")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script",
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("GUESTS", guests)
+			e.Setenv("ROOT", root)
+			e.Setenv("GUESTS", filepath.Join(root, "host/wasm/testdata/guests"))
 			e.Setenv("ENGINE_STATE", "")
 			return nil
 		},
