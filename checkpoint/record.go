@@ -182,6 +182,7 @@ type RunRecord struct {
 	Status    RunStatus                  `json:"status"`
 	Error     *sdk.Error                 `json:"error,omitempty"` // why it failed or was cancelled
 	Created   time.Time                  `json:"created"`
+	Since     time.Time                  `json:"since,omitzero"` // when this process opened or continued it
 	Ended     time.Time                  `json:"ended,omitzero"`
 	Live      time.Duration              `json:"live"` // summed over continuations
 	Continued int                        `json:"continued,omitempty"`

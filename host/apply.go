@@ -61,6 +61,7 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 			return h.nothingToRun(s)
 		}
 	}
+	s.record.Since = time.Now().UTC()
 	r := h.newRun(s)
 	if _, err := h.o.Store.Commit(ctx, r.batchOf(func(b *checkpoint.Batch) { b.PutRun(s.record) })); err != nil {
 		r.close()
@@ -115,9 +116,25 @@ func (s *session) resume(ctx context.Context) error {
 		}
 		s.record.Reruns[s.f.steps[i].address]++
 	}
-	if !s.continued {
-		return nil
+	s.blocked = map[int32]*sdk.Error{}
+	for i := range s.f.steps {
+		if s.h.o.Behind && s.previous != nil && s.f.steps[i].effects.Changes() && s.plan.Steps[i].Verdict != recovery.Current {
+			s.blocked[int32(i)] = outcomeUnknown(s.f.steps[i].address, "the store has lost its newest records")
+		}
 	}
+	if s.continued {
+		if err := s.resumeAttempts(ctx); err != nil {
+			return err
+		}
+	}
+	for _, i := range s.options.Rerun {
+		delete(s.blocked, i)
+	}
+	return nil
+}
+
+// resumeAttempts reads what a run that is continued has tried so far.
+func (s *session) resumeAttempts(ctx context.Context) error {
 	attempts, err := s.h.o.Store.Attempts(ctx, s.h.o.Tenant, s.record.ID)
 	if err != nil {
 		return &storeError{err}
@@ -130,8 +147,17 @@ func (s *session) resume(ctx context.Context) error {
 	for i := range s.f.steps {
 		byAddress[s.f.steps[i].address] = int32(i)
 	}
+	last := s.record.Since // the last sign of life of a run that was interrupted
+	for _, hd := range s.heads {
+		if hd != nil && hd.Run == s.record.ID && hd.Created.After(last) {
+			last = hd.Created
+		}
+	}
 	known := map[string]bool{} // attempts that say they did not happen
 	for _, a := range attempts {
+		if end := a.Started.Add(a.Took); end.After(last) {
+			last = end
+		}
 		if i, ok := byAddress[a.Step]; ok {
 			s.policies[i].Attempt = max(s.policies[i].Attempt, int32(a.Attempt))
 			if a.Error != nil && a.Error.Class != sdk.ClassTimeout && a.Error.Class != sdk.ClassPluginCrash && a.Error.Class != sdk.ClassCancelled {
@@ -139,7 +165,9 @@ func (s *session) resume(ctx context.Context) error {
 			}
 		}
 	}
-	s.blocked = map[int32]*sdk.Error{}
+	if s.previous.Status == checkpoint.RunRunning {
+		s.record.Live += last.Sub(s.record.Since)
+	}
 	for _, in := range intents {
 		i, ok := byAddress[in.Step]
 		if !ok {
@@ -152,9 +180,6 @@ func (s *session) resume(ctx context.Context) error {
 				s.blocked[i] = outcomeUnknown(in.Step, "")
 			}
 		}
-	}
-	for _, i := range s.options.Rerun {
-		delete(s.blocked, i)
 	}
 	return nil
 }

@@ -27,7 +27,11 @@ type Options struct {
 	Logger      hclog.Logger     // Defaults to a logger that writes nothing
 	Concurrency int              // attempts at once; a workflow's own setting wins. Defaults to 10
 	Version     string           // of the engine, recorded with what it makes
-	Cache       int64            // bytes of reused outputs kept in memory. Defaults to 32 MiB
+	// Behind says that the store may have lost the newest records that were
+	// known to be durable. Steps with effects that would run then stop as
+	// "outcome unknown" instead.
+	Behind bool
+	Cache  int64 // bytes of reused outputs kept in memory. Defaults to 32 MiB
 }
 
 func (o *Options) setDefaults() {
@@ -59,8 +63,8 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// Host plans and runs workflows for one tenant on one store. It is safe for
-// concurrent use; one workflow should be applied once at a time.
+// Host plans and runs workflows for one tenant on one store. One Apply at a
+// time: the store tells one receiver what has become durable.
 type Host struct {
 	o Options
 }

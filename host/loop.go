@@ -468,10 +468,13 @@ func (r *run) reportPlan() {
 }
 
 // note hands an event to the loop; it waits when the loop is behind, so that no
-// log line is lost.
+// log line is lost while the run goes on.
 func (r *run) note(e Event) {
 	e.Time = time.Now().UTC()
-	r.notes <- e
+	select {
+	case r.notes <- e:
+	case <-r.ctx.Done():
+	}
 }
 
 // offer hands an event to the loop unless it is behind.

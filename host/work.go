@@ -165,7 +165,7 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 // attemptStep runs the prepared attempt and makes its record.
 func (r *run) attemptStep(w *work) {
 	s, st := r.s, &r.s.f.steps[w.step]
-	step, err := r.load(st)
+	step, err := r.load(w.ctx, st)
 	if err != nil {
 		w.failed(r.text(sdk.AsError(err)))
 		return
@@ -251,12 +251,16 @@ func inputError(diags hcl.Diagnostics) *sdk.Error {
 
 // load makes the step's plugin ready, once per run. A failure is not
 // remembered: the next attempt tries again.
-func (r *run) load(st *flowStep) (sdk.Step, error) {
+func (r *run) load(ctx context.Context, st *flowStep) (sdk.Step, error) {
 	slot := &r.plugins[st.Plugin]
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if slot.plugin == nil {
-		p, err := r.s.f.loaders[st.Plugin].Load(r.ctx, r.s.f.artifacts[st.Plugin])
+		slow := time.AfterFunc(time.Second, func() {
+			r.note(Event{Type: EventLog, Step: st.address, Level: "info", Message: "making plugin " + r.s.f.wf.Plugins[st.Plugin].Name + " ready; what is compiled is kept for the next time"})
+		})
+		p, err := r.s.f.loaders[st.Plugin].Load(ctx, r.s.f.artifacts[st.Plugin])
+		slow.Stop()
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/checkpoint/pebblestore"
 	"github.com/retrace-dev/engine/host"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -60,8 +61,8 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	return c
 }
 
-func apply(c *cobra.Command, f *flowFlags, l *loaded, store checkpoint.Store, seen host.Observer) (*host.Result, error) {
-	h, err := host.New(host.Options{Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version})
+func apply(c *cobra.Command, f *flowFlags, l *loaded, store *pebblestore.Store, seen host.Observer) (*host.Result, error) {
+	h, err := host.New(host.Options{Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version, Behind: store.Behind() > 0})
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}

@@ -117,7 +117,7 @@ func (a *attempt) Write(b []byte) (int, error) {
 // run makes an instance, lets it work and judges how it ended.
 func (p *program) run(a *attempt, req []byte, pure bool, seed string) (*sdk.Response, error) {
 	a.message = req
-	a.memory = newMemory(a.limits.Memory)
+	a.memory = &memory{pool: &p.memories, limit: uint64(a.limits.Memory)}
 	defer a.memory.Free()
 	// The guest cannot be stopped by a context (see doc.go), so it gets one
 	// that never ends and asks a.ctx itself.

@@ -25,6 +25,7 @@ type program struct {
 	name     string
 	memMin   int64                   // bytes
 	files    wazero.CompilationCache // nil without a cache
+	memories memories
 }
 
 // checkStep refuses modules that export nothing that could be called.
@@ -159,6 +160,7 @@ func (m *module) compile(ctx context.Context, code []byte, fileCache wazero.Comp
 
 func (p *program) close() {
 	ctx := context.Background()
+	p.memories.close()
 	_ = p.runtime.Close(ctx) // closes what has no file or connection behind it
 	if p.files != nil {
 		_ = p.files.Close(ctx)

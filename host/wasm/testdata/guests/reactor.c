@@ -31,4 +31,6 @@ __attribute__((export_name("step_run"))) void step_run(int n) {
   }
   char *o = malloc(strlen(t) + 64);
   host_write(o, sprintf(o, "{\"output\":{\"upper\":\"%s\",\"words\":%d}}", t, words));
+  free(o);
+  free(b);
 }
