@@ -175,7 +175,7 @@ func (b *binder) text(name, value string, at Range) {
 		}
 	}
 	for _, d := range ds {
-		b.ds.report(Error, d.Code, at, "Value is not an expression", "The variable %q is a %s, whose value is written as in HCL or JSON. %s", name, typeText(b.p.vars[i].ty), d.Detail)
+		b.ds.report(Error, d.Code, at, "Value is not an expression", "The variable %q is of type %s, whose values are written as in HCL or JSON. %s", name, typeText(b.p.vars[i].ty), d.Detail)
 		break
 	}
 }
@@ -228,7 +228,7 @@ func (b *binder) file(path string) {
 func (b *binder) jsonFile(path string, src []byte) {
 	at := Range{File: path}
 	if err := sdk.CheckJSON(src); err != nil || kindOf(src) != "object" {
-		why := "it is a " + kindOf(src)
+		why := "it is " + article(kindOf(src))
 		if err != nil {
 			why = err.Error()
 		}

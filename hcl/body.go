@@ -79,7 +79,7 @@ func (b *block) inner(ds *Diagnostics, kind string, t *blockType) []*block {
 // missing.
 func checkBlock(ds *Diagnostics, b *hclsyntax.Block, t *blockType) *block {
 	out := &block{Block: b, attrs: map[string]*hclsyntax.Attribute{}}
-	where := "a " + b.Type + " block"
+	where := article(b.Type) + " block"
 	switch {
 	case t.label == "" && len(b.Labels) > 0:
 		ds.errorf("extraneous-label", b.LabelRanges[0], "Label is not allowed", "A %s block has no label. Write %[1]s { … }.", b.Type)
@@ -141,9 +141,9 @@ func checkName(ds *Diagnostics, raw, what string, at hclv2.Range) string {
 	name := normal(raw)
 	switch n := utf8.RuneCountInString(name); {
 	case n > maxName:
-		ds.errorf("invalid-name", at, "Name is too long", "The name of a %s may have %d characters, this one has %d.", what, maxName, n)
+		ds.errorf("invalid-name", at, "Name is too long", "The name of %s may have %d characters, this one has %d.", article(what), maxName, n)
 	case !hclsyntax.ValidIdentifier(name):
-		ds.errorf("invalid-name", at, "Invalid name", "%q cannot be the name of a %s: a name begins with a letter of any script and goes on with letters, digits, _ and -.", name, what)
+		ds.errorf("invalid-name", at, "Invalid name", "%q cannot be the name of %s: a name begins with a letter of any script and goes on with letters, digits, _ and -.", name, article(what))
 	}
 	return name
 }

@@ -8,7 +8,6 @@ import (
 	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 )
 
@@ -18,6 +17,9 @@ type fn struct {
 	// guard refuses wholly known arguments whose result would be too large,
 	// before it is computed.
 	guard func(args []cty.Value) error
+	// whole functions look at every element of their arguments; while one of
+	// them is not known, neither is the result. cty looks at the top only.
+	whole bool
 	// quick functions do not look at every element of their arguments, so
 	// these are not measured.
 	quick bool
@@ -59,12 +61,17 @@ func (e *callExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) 
 	}
 	if known && e.fn.guard != nil {
 		if err := e.fn.guard(args); err != nil {
-			return cty.DynamicVal, e.fail(ctx, -1, err)
+			return cty.DynamicVal, e.failure(ctx, err)
 		}
 	}
 	var v cty.Value
 	var err error
 	switch {
+	case !known && e.fn.whole:
+		var ty cty.Type
+		if ty, err = e.fn.impl.ReturnTypeForValues(args); err == nil {
+			v = cty.UnknownVal(ty)
+		}
 	case e.fn.template:
 		v, err = f.template(e, ctx, args)
 	case e.fn.with != nil:
@@ -73,15 +80,7 @@ func (e *callExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) 
 		v, err = e.fn.impl.Call(args)
 	}
 	if err != nil {
-		var hdErr diagError
-		if errors.As(err, &hdErr) {
-			return cty.DynamicVal, hdErr.hd
-		}
-		var arg function.ArgError
-		if errors.As(err, &arg) {
-			return cty.DynamicVal, e.fail(ctx, arg.Index, arg)
-		}
-		return cty.DynamicVal, e.fail(ctx, -1, err)
+		return cty.DynamicVal, e.failure(ctx, err)
 	}
 	if !f.size(e.Range(), v) {
 		return cty.DynamicVal, nil
@@ -134,9 +133,9 @@ func (e *callExpr) arguments(ctx *hclv2.EvalContext) ([]cty.Value, hclv2.Diagnos
 		return nil, evalDiag("wrong-number-of-arguments", e, ctx, e.Range(), "Wrong number of arguments", "%s takes %s, %d given.", e.signature(), count(len(params), rest != nil), len(args))
 	}
 	for i, a := range args {
-		v, err := convert.Convert(a, e.param(i).Type)
+		v, err := convertValue(a, e.param(i).Type)
 		if err != nil {
-			return nil, e.fail(ctx, i, fmt.Errorf("%s, this is %s", err, describe(a)))
+			return nil, e.fail(ctx, i, err)
 		}
 		args[i] = v
 	}
@@ -170,6 +169,19 @@ func (e *callExpr) signature() string {
 		s += p.Name + "..."
 	}
 	return s + ")"
+}
+
+// failure is what a function's error becomes.
+func (e *callExpr) failure(ctx *hclv2.EvalContext, err error) hclv2.Diagnostics {
+	var inner diagError
+	if errors.As(err, &inner) {
+		return inner.hd
+	}
+	var arg function.ArgError
+	if errors.As(err, &arg) {
+		return e.fail(ctx, arg.Index, arg)
+	}
+	return e.fail(ctx, -1, err)
 }
 
 func (e *callExpr) fail(ctx *hclv2.EvalContext, arg int, err error) hclv2.Diagnostics {

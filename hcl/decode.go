@@ -150,7 +150,7 @@ func (r *reader) duplicate(what, name string, at, first hclv2.Range) {
 	if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0 {
 		note = " Names are compared in Unicode normal form C, so two that look alike are equal."
 	}
-	r.ds.errorf("duplicate-name", at, "Duplicate name", "There is already a %s %q at %s. Choose another name.%s", what, name, rangeOf(first), note)
+	r.ds.errorf("duplicate-name", at, "Duplicate name", "There is already %s %q at %s. Choose another name.%s", article(what), name, rangeOf(first), note)
 }
 
 // contents reads what is inside a block.

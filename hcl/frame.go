@@ -23,8 +23,8 @@ const (
 // Bounds of one evaluation: of one argument of one step. A flow is a program
 // someone else may have written.
 const (
-	maxIterations = 200_000    // of `for`, and calls of functions
-	maxWork       = 20_000_000 // elements and bytes looked at by functions, in units of 64 bytes
+	maxIterations = 100_000   // of `for`, and calls of functions
+	maxWork       = 2_500_000 // elements that functions look at and make; 64 bytes of text count as one
 )
 
 // frame is one evaluation. It reaches our nodes through the EvalContext, under

@@ -28,7 +28,7 @@ var functions = map[string]*fn{
 	"abs": {impl: stdlib.AbsoluteFunc}, "ceil": {impl: stdlib.CeilFunc}, "floor": {impl: stdlib.FloorFunc},
 	"log": {impl: stdlib.LogFunc}, "max": {impl: stdlib.MaxFunc}, "min": {impl: stdlib.MinFunc},
 	"parseint": {impl: stdlib.ParseIntFunc, guard: guardParseInt}, "pow": {impl: stdlib.PowFunc}, "signum": {impl: stdlib.SignumFunc},
-	"sum": {impl: sumFunc},
+	"sum": {impl: sumFunc, whole: true},
 
 	"chomp": {impl: stdlib.ChompFunc}, "format": {impl: stdlib.FormatFunc, guard: guardFormat},
 	"formatlist": {impl: stdlib.FormatListFunc, guard: guardFormat}, "indent": {impl: stdlib.IndentFunc, guard: guardIndent},
@@ -40,9 +40,9 @@ var functions = map[string]*fn{
 	"startswith": {impl: textTest("prefix", strings.HasPrefix)}, "endswith": {impl: textTest("suffix", strings.HasSuffix)},
 	"strcontains": {impl: textTest("substr", strings.Contains)},
 
-	"alltrue": {impl: allTrueFunc}, "anytrue": {impl: anyTrueFunc}, "chunklist": {impl: stdlib.ChunklistFunc},
+	"alltrue": {impl: allTrueFunc, whole: true}, "anytrue": {impl: anyTrueFunc, whole: true}, "chunklist": {impl: stdlib.ChunklistFunc},
 	"coalesce": {impl: coalesceFunc, quick: true}, "coalescelist": {impl: stdlib.CoalesceListFunc}, "compact": {impl: stdlib.CompactFunc},
-	"concat": {impl: stdlib.ConcatFunc}, "contains": {impl: stdlib.ContainsFunc}, "distinct": {impl: distinctFunc},
+	"concat": {impl: stdlib.ConcatFunc}, "contains": {impl: stdlib.ContainsFunc}, "distinct": {impl: distinctFunc, whole: true},
 	"element": {impl: stdlib.ElementFunc, quick: true}, "flatten": {impl: stdlib.FlattenFunc}, "index": {impl: stdlib.IndexFunc},
 	"keys": {impl: stdlib.KeysFunc}, "length": {impl: lengthFunc, quick: true}, "lookup": {impl: stdlib.LookupFunc, quick: true},
 	"merge": {impl: stdlib.MergeFunc}, "one": {impl: oneFunc, quick: true}, "range": {impl: stdlib.RangeFunc},
@@ -52,12 +52,12 @@ var functions = map[string]*fn{
 	"slice": {impl: stdlib.SliceFunc}, "sort": {impl: stdlib.SortFunc}, "values": {impl: stdlib.ValuesFunc},
 	"zipmap": {impl: stdlib.ZipmapFunc},
 
-	"tobool": {impl: stdlib.MakeToFunc(cty.Bool)}, "tolist": {impl: stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType))},
-	"tomap": {impl: stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType))}, "tonumber": {impl: stdlib.MakeToFunc(cty.Number)},
-	"toset": {impl: stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType))}, "tostring": {impl: stdlib.MakeToFunc(cty.String)},
+	"tobool": {impl: stdlib.MakeToFunc(cty.Bool)}, "tolist": {impl: collectionFunc(cty.List(cty.DynamicPseudoType))},
+	"tomap": {impl: collectionFunc(cty.Map(cty.DynamicPseudoType))}, "tonumber": {impl: stdlib.MakeToFunc(cty.Number)},
+	"toset": {impl: collectionFunc(cty.Set(cty.DynamicPseudoType))}, "tostring": {impl: stdlib.MakeToFunc(cty.String)},
 
 	"base64decode": {impl: base64DecodeFunc}, "base64encode": {impl: text1(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
-	"csvdecode": {impl: stdlib.CSVDecodeFunc, guard: guardCSV}, "jsondecode": {impl: jsonDecodeFunc}, "jsonencode": {impl: jsonEncodeFunc},
+	"csvdecode": {impl: stdlib.CSVDecodeFunc, guard: guardCSV}, "jsondecode": {impl: jsonDecodeFunc}, "jsonencode": {impl: jsonEncodeFunc, whole: true},
 	"urlencode": {impl: text1(url.QueryEscape)},
 	"md5":       {impl: text1(func(s string) string { h := md5.Sum([]byte(s)); return hex.EncodeToString(h[:]) })},
 	"sha1":      {impl: text1(func(s string) string { h := sha1.Sum([]byte(s)); return hex.EncodeToString(h[:]) })},
@@ -100,7 +100,7 @@ var lengthFunc = function.New(&function.Spec{
 		if ty == cty.String || ty == cty.DynamicPseudoType || ty.IsCollectionType() || ty.IsTupleType() || ty.IsObjectType() {
 			return cty.Number, nil
 		}
-		return cty.Number, function.NewArgErrorf(0, "a string, list, set, map, tuple or object is required, this is a %s", ty.FriendlyName())
+		return cty.Number, function.NewArgErrorf(0, "a string, list, set, map, tuple or object is required, this is %s", article(ty.FriendlyName()))
 	},
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		v := args[0]
@@ -142,7 +142,7 @@ var oneFunc = function.New(&function.Spec{
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		v := args[0]
 		if ty := v.Type(); !ty.IsListType() && !ty.IsSetType() && !ty.IsTupleType() {
-			return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is required, this is a %s", ty.FriendlyName())
+			return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is required, this is %s", article(ty.FriendlyName()))
 		}
 		switch v.LengthInt() {
 		case 0:
@@ -162,7 +162,7 @@ var sumFunc = function.New(&function.Spec{
 	Type:   function.StaticReturnType(cty.Number),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		if !args[0].CanIterateElements() {
-			return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is required, this is a %s", args[0].Type().FriendlyName())
+			return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is required, this is %s", article(args[0].Type().FriendlyName()))
 		}
 		total := cty.Zero
 		for it := args[0].ElementIterator(); it.Next(); {
@@ -190,7 +190,7 @@ func boolsFunc(all bool) function.Function {
 		Type:   function.StaticReturnType(cty.Bool),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if !args[0].CanIterateElements() {
-				return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is required, this is a %s", args[0].Type().FriendlyName())
+				return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is required, this is %s", article(args[0].Type().FriendlyName()))
 			}
 			for it := args[0].ElementIterator(); it.Next(); {
 				_, v := it.Element()
@@ -214,7 +214,7 @@ var distinctFunc = function.New(&function.Spec{
 		v := args[0]
 		ty := v.Type()
 		if !ty.IsListType() && !ty.IsSetType() && !ty.IsTupleType() {
-			return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is required, this is a %s", ty.FriendlyName())
+			return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is required, this is %s", article(ty.FriendlyName()))
 		}
 		seen := map[sdk.Digest]bool{}
 		var out []cty.Value
@@ -376,11 +376,18 @@ func guardReplace(args []cty.Value) error {
 	return atMost(len(s) + strings.Count(s, sub)*len(with))
 }
 
+// maxProduct bounds the elements of setproduct's arguments together: cty compares
+// the types of every pair of them.
+const maxProduct = 2000
+
 func guardProduct(args []cty.Value) error {
-	n := 1
+	n, all := 1, 0
 	for _, a := range args {
 		if a.IsNull() || !a.CanIterateElements() {
 			return nil
+		}
+		if all += a.LengthInt(); all > maxProduct {
+			return fmt.Errorf("the sets have more than %d elements together", maxProduct)
 		}
 		if n *= max(a.LengthInt(), 1); n > maxElements/max(len(args), 1) {
 			return fmt.Errorf("the product has more than %d elements", maxElements/max(len(args), 1))

@@ -1,6 +1,7 @@
 package hcl
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -72,9 +73,9 @@ func describe(v cty.Value) string {
 	case v.IsKnown() && v.IsNull():
 		return "null"
 	case !v.IsWhollyKnown():
-		return "a " + v.Type().FriendlyName()
+		return article(v.Type().FriendlyName())
 	}
-	return fmt.Sprintf("a %s (%s)", v.Type().FriendlyName(), preview(v))
+	return fmt.Sprintf("%s (%s)", article(v.Type().FriendlyName()), preview(v))
 }
 
 // forExpr counts its iterations and stops at the bound of the evaluation.
@@ -229,18 +230,76 @@ func (e *splatSource) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostic
 }
 
 // binaryExpr keeps numbers in the range of a float64: text of the others can
-// have gigabytes.
+// have gigabytes. The right side of && and || is evaluated only when it counts.
 type binaryExpr struct{ *hclsyntax.BinaryOpExpr }
 
 func (e *binaryExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
-	v, hd := e.BinaryOpExpr.Value(ctx)
-	if hd.HasErrors() || v.Type() != cty.Number || !v.IsKnown() || v.IsNull() {
-		return v, hd
+	params := e.Op.Impl.Params()
+	left, hd := e.operand(ctx, e.LHS, params[0].Type)
+	if hd.HasErrors() {
+		return cty.DynamicVal, hd
 	}
-	if err := checkNumber(v); err != nil {
-		return cty.DynamicVal, evalDiag("number-out-of-range", e, ctx, e.SrcRange, "Number is out of range", "%s.", sentence(err))
+	if left.IsKnown() && (e.Op == hclsyntax.OpLogicalAnd && left.False() || e.Op == hclsyntax.OpLogicalOr && left.True()) {
+		return left, nil
+	}
+	right, hd := e.operand(ctx, e.RHS, params[1].Type)
+	if hd.HasErrors() {
+		return cty.DynamicVal, hd
+	}
+	if !left.IsKnown() || !right.IsKnown() {
+		return cty.UnknownVal(e.Op.Type), nil
+	}
+	if f := frameOf(ctx); !left.Type().IsPrimitiveType() && f != nil {
+		n, text := measure(left)
+		if !f.spend(e.SrcRange, 0, 4*n+text>>6) { // comparing is dearer than measuring
+			return cty.DynamicVal, nil
+		}
+	}
+	v, err := e.apply(left, right)
+	if err == nil && v.Type() == cty.Number && v.IsKnown() {
+		err = checkNumber(v)
+	}
+	if err != nil {
+		return cty.DynamicVal, evalDiag("number-out-of-range", e, ctx, e.SrcRange, "Operation has no result", "%s.", sentence(err))
 	}
 	return v, nil
+}
+
+// apply goes past cty's function machinery where it can; it is most of the cost
+// of an addition.
+func (e *binaryExpr) apply(left, right cty.Value) (cty.Value, error) {
+	switch e.Op {
+	case hclsyntax.OpAdd:
+		return left.Add(right), nil
+	case hclsyntax.OpSubtract:
+		return left.Subtract(right), nil
+	case hclsyntax.OpMultiply:
+		return left.Multiply(right), nil
+	case hclsyntax.OpDivide, hclsyntax.OpModulo:
+		if right.AsBigFloat().Sign() == 0 {
+			return cty.NilVal, errors.New("division by zero")
+		}
+	}
+	return e.Op.Impl.Call([]cty.Value{left, right})
+}
+
+// operand evaluates one side and brings it to the type that the operator takes.
+func (e *binaryExpr) operand(ctx *hclv2.EvalContext, side hclsyntax.Expression, ty cty.Type) (cty.Value, hclv2.Diagnostics) {
+	v, hd := side.Value(ctx)
+	if hd.HasErrors() || ty == cty.DynamicPseudoType {
+		return v, hd
+	}
+	out := v
+	if v.Type() != ty {
+		var err error
+		if out, err = convert.Convert(v, ty); err != nil {
+			return cty.DynamicVal, evalDiag("invalid-operand", side, ctx, side.Range(), "Operand has the wrong type", "%s takes a %s on both sides, this is %s.", operators[e.Op], ty.FriendlyName(), describe(v))
+		}
+	}
+	if out.IsKnown() && out.IsNull() {
+		return cty.DynamicVal, evalDiag("null-value", side, ctx, side.Range(), "Value is null", "%s takes a %s on both sides, this is null.", operators[e.Op], ty.FriendlyName())
+	}
+	return out, nil
 }
 
 // templateExpr joins its parts and bounds the result.

@@ -132,8 +132,10 @@ func (r *refExpr) raw(res Result, ctx *hclv2.EvalContext) (json.RawMessage, hclv
 		detail = fmt.Sprintf("%s has no attribute %q; it has %s.%s", where, s.name, listOf(keys), DidYouMean(s.name, keys))
 	case !s.isIndex && kind == "list":
 		detail = fmt.Sprintf("%s is a list and has no attribute %q. Choose an element first: %[1]s[0].%[2]s, or take it of each: %[1]s[*].%[2]s.", where, s.name)
+	case kind == "object":
+		detail = fmt.Sprintf("%s is an object and has no index %d. Its attributes are %s.", where, s.index, listOf(keysOf(at)))
 	default:
-		detail = fmt.Sprintf("%s is a %s (%s) and has nothing inside.", where, kind, shorten(at, 60))
+		detail = fmt.Sprintf("%s is %s (%s) and has nothing inside.", where, article(kind), shorten(at, 60))
 	}
 	return nil, evalDiag(code, r, ctx, r.rest[n].SourceRange(), "Output has no such part", "%s", detail)
 }
@@ -160,7 +162,7 @@ func (r *refExpr) follow(v cty.Value, ctx *hclv2.EvalContext) (cty.Value, hclv2.
 			keys := attributeNames(v)
 			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s has no attribute %q; it has %s.%s", where, name, listOf(keys), DidYouMean(name, keys))
 		case isAttr:
-			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s is a %s and has no attribute %q.", where, ty.FriendlyName(), name)
+			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s is %s and has no attribute %q.", where, article(ty.FriendlyName()), name)
 		}
 		for _, d := range hd {
 			d.Expression, d.EvalContext = r, ctx

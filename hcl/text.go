@@ -67,3 +67,11 @@ func hclRange(r Range) hclv2.Range {
 		End:      hclv2.Pos{Line: r.End.Line, Column: r.End.Column, Byte: r.End.Byte},
 	}
 }
+
+// article puts "a" or "an" before a noun.
+func article(noun string) string {
+	if noun != "" && strings.IndexByte("aeiou", noun[0]) >= 0 {
+		return "an " + noun
+	}
+	return "a " + noun
+}

@@ -1,14 +1,12 @@
 package hcl
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 )
 
 // typeText is a type as one would write it, attributes in order of name.
@@ -65,15 +63,7 @@ func convertTo(v cty.Value, ty cty.Type, defaults *typeexpr.Defaults) (cty.Value
 	if defaults != nil && v.IsKnown() && !v.IsNull() {
 		v = defaults.Apply(v)
 	}
-	out, err := convert.Convert(v, ty)
-	if err != nil {
-		var at cty.PathError
-		if errors.As(err, &at) && len(at.Path) > 0 {
-			return cty.NilVal, fmt.Errorf("at %s: %w", pathText(at.Path), err)
-		}
-		return cty.NilVal, fmt.Errorf("%w, this is %s", err, describe(v))
-	}
-	return out, nil
+	return convertValue(v, ty)
 }
 
 // closed refuses attributes that an object type does not have, at any depth.
@@ -112,17 +102,4 @@ func closed(v cty.Value, ty cty.Type, at string) error {
 		}
 	}
 	return nil
-}
-
-func pathText(p cty.Path) string {
-	var b strings.Builder
-	for _, s := range p {
-		switch s := s.(type) {
-		case cty.GetAttrStep:
-			b.WriteString("." + s.Name)
-		case cty.IndexStep:
-			b.WriteString("[" + preview(s.Key) + "]")
-		}
-	}
-	return strings.TrimPrefix(b.String(), ".")
 }

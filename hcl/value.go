@@ -10,7 +10,6 @@ import (
 
 	"github.com/retrace-dev/engine/sdk"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 )
 
 const (
@@ -77,7 +76,7 @@ func (d *decoder) as(v cty.Value, ty cty.Type) (cty.Value, error) {
 	if ty.HasDynamicTypes() || ty.Equals(v.Type()) {
 		return v, nil
 	}
-	if c, err := convert.Convert(v, ty); err == nil {
+	if c, err := convertValue(v, ty); err == nil {
 		return c, nil
 	}
 	return v, nil
@@ -209,9 +208,6 @@ func checkNumber(v cty.Value) error {
 func appendNumber(dst []byte, f *big.Float) []byte {
 	if n, acc := f.Int64(); acc == big.Exact {
 		return strconv.AppendInt(dst, n, 10)
-	}
-	if f.IsInt() {
-		return f.Append(dst, 'f', 0)
 	}
 	// big.Float's own search for the shortest form is slow; most decimals
 	// are those of a float64.

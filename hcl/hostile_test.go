@@ -1,0 +1,234 @@
+package hcl
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHostileFiles: every file ends in an ordinary diagnostic of its own kind.
+func TestHostileFiles(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{
+		"01_for_bomb.hcl":             "evaluation-limit",
+		"03_format_width.hcl":         "invalid-function-argument",
+		"06_for_each_10M.hcl":         "function-call",
+		"07_file_traversal.hcl":       "invalid-function-argument",
+		"10_unicode_normal_forms.hcl": "duplicate-name",
+		"12_cycle.hcl":                "dependency-cycle",
+		"16_nested_parens_100k.hcl":   "nesting-too-deep",
+	}
+	paths, _ := filepath.Glob("testdata/hostile/*.hcl")
+	seen := 0
+	for _, path := range paths {
+		name := filepath.Base(path)
+		if want[name] == "" {
+			continue
+		}
+		seen++
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := hostileDir(t, path)
+			_, ds := Load(dir)
+			if !hasCode(ds, want[name]) {
+				t.Errorf("want a diagnostic %s, got %s", want[name], explain(ds))
+			}
+			if name == "07_file_traversal.hcl" && len(ds) != 8 {
+				t.Errorf("want each of the 8 reads refused, got %s", explain(ds))
+			}
+		})
+	}
+	if seen != len(want) {
+		t.Errorf("found %d of %d files", seen, len(want))
+	}
+}
+
+func hostileDir(t testing.TB, path string) string {
+	t.Helper()
+	dir := t.TempDir()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "a.hcl", header)
+	write(t, dir, "b.hcl", string(b))
+	if err := os.Symlink("/", filepath.Join(dir, "link-to-root")); err != nil {
+		t.Fatal(err)
+	}
+	makeFIFO(t, filepath.Join(dir, "fifo"))
+	return dir
+}
+
+func write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBomFile: a byte order mark and CRLF line ends are no mistake, and places
+// are counted from the file's own bytes.
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("testdata/hostile/18_bom_crlf.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, ds := Parse([]File{{Path: "a.hcl", Bytes: []byte(header)}, {Path: "b.hcl", Bytes: b}})
+	if ds.HasErrors() || len(w.Steps) != 1 {
+		t.Fatalf("the file does not load: %s", explain(ds))
+	}
+	if r := w.Steps[0].Range; r.String() != "b.hcl:1:1" || r.Start.Byte != 3 {
+		t.Errorf("step a is at %s, byte %d", r, r.Start.Byte)
+	}
+}
+
+// TestBombs: small texts that would make much of little, where HCL itself would
+// not come back or would end the process.
+func TestBombs(t *testing.T) {
+	t.Parallel()
+	input := func(expr string) string {
+		return "step \"a\" {\n uses = plugin.p.run\n input = { v = " + expr + " }\n}\n"
+	}
+	var doubling strings.Builder
+	doubling.WriteString("locals {\n l0 = [1, 2]\n")
+	for i := range 63 {
+		fmt.Fprintf(&doubling, " l%d = [local.l%d, local.l%[2]d]\n", i+1, i)
+	}
+	doubling.WriteString("}\n" + input("local.l63"))
+	squares := "locals {\n n0 = 1e300\n"
+	for i := range 63 {
+		squares += fmt.Sprintf(" n%d = local.n%d * local.n%[2]d\n", i+1, i)
+	}
+	shared := "[[1,2]]"
+	for range 60 {
+		shared = "[for x in " + shared + " : [x, x]]"
+	}
+	cases := map[string]struct{ src, code string }{
+		"terms":             {input("1" + strings.Repeat("+1", 1_000_000)), "expression-too-long"},
+		"parens":            {input(strings.Repeat("(", 100_000) + "1" + strings.Repeat(")", 100_000)), "nesting-too-deep"},
+		"brackets":          {input(strings.Repeat("[", 300) + strings.Repeat("]", 300)), "nesting-too-deep"},
+		"not":               {input(strings.Repeat("!", 3000) + "true"), "expression-too-long"},
+		"minus":             {input(strings.Repeat("-", 3000) + "1"), "expression-too-long"},
+		"ternaries":         {input(strings.Repeat("true ? 1 : ", 3000) + "1"), "expression-too-long"},
+		"indexing":          {input("local.x" + strings.Repeat("[0]", 3000)), "expression-too-long"},
+		"attributes":        {input("local.x" + strings.Repeat(".a", 3000)), "expression-too-long"},
+		"templates":         {input(strings.Repeat(`"${`, 300) + "1" + strings.Repeat(`}"`, 300)), "nesting-too-deep"},
+		"directives":        {input(`"` + strings.Repeat("%{ if true }", 3000) + strings.Repeat("%{ endif }", 3000) + `"`), "expression-too-long"},
+		"blocks":            {strings.Repeat("a {\n", 300) + strings.Repeat("}\n", 300), "nesting-too-deep"},
+		"across brackets":   {input("(" + strings.Repeat("1+", 1500) + "(" + strings.Repeat("1+", 1500) + "1))"), "expression-too-long"},
+		"large number":      {input(`"${1e100000000}"`), "number-out-of-range"},
+		"small number":      {input(`"${1e-100000000}"`), "number-out-of-range"},
+		"squares":           {squares + "}\n" + input("\"${local.n63}\""), "number-out-of-range"},
+		"pow":               {input("pow(10, 400)"), "function-call"},
+		"doubling locals":   {doubling.String(), "evaluation-limit"},
+		"shared elements":   {input(shared), "evaluation-limit"},
+		"tonumber":          {input(`tonumber("1e999999999")`), "function-call"},
+		"parseint":          {input(`parseint("` + strings.Repeat("9", 5000) + `", 10)`), "function-call"},
+		"indent":            {input(`indent(1000000000, "a\nb")`), "function-call"},
+		"format precision":  {input(`format("%.100000000f", 1.5)`), "invalid-function-argument"},
+		"formatlist":        {input(`formatlist("%9999s%9999s", range(1024))`), "function-call"},
+		"join":              {input(`join(format("%9999s", "x"), flatten([for i in range(10) : range(1000)]))`), "function-call"},
+		"replace":           {input(`replace(format("%9999s", ""), " ", format("%9999s", ""))`), "function-call"},
+		"replace by regexp": {input(`replace(format("%9999s", ""), "/ /", format("%9999s", ""))`), "function-call"},
+		"setproduct":        {input(`setproduct(range(1000), range(1000), range(1000))`), "function-call"},
+		"template text":     {input(`[for i in range(1000) : "${format("%9999s%9999s", "", "")}"]`), "evaluation-limit"},
+		"csv":               {input(`csvdecode(join("\n", concat(["` + strings.Repeat("a,", 2000) + `a"], [for i in range(1000) : ""])))`), "function-call"},
+		"deep JSON":         {input(`jsondecode("` + strings.Repeat("[", 100_000) + `")`), "invalid-function-argument"},
+		"bad UTF-8":         {"\xff", "invalid-utf8"},
+		"zero byte":         {"step \"a\x00\" {}", "invalid-name"},
+		"long name":         {`step "` + strings.Repeat("字", 65) + `" {}`, "invalid-name"},
+		"try hides no bomb": {input(`try([for i in range(1000) : [for j in range(1000) : j]], "fine")`), "evaluation-limit"},
+		"can hides no bomb": {input(`can([for i in range(1000) : [for j in range(1000) : j]])`), "evaluation-limit"},
+		"nested equality":   {input("[for i in range(1000) : [for j in range(1000) : range(1000) == range(1000)]]"), "evaluation-limit"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, ds := parse1(c.src); !hasCode(ds, c.code) {
+				for i := range ds {
+					ds[i].Detail = shorten([]byte(ds[i].Detail), 300)
+				}
+				t.Errorf("want a diagnostic %s, got %s", c.code, explain(ds))
+			}
+		})
+	}
+}
+
+// TestManyFacetsThroughLocals: a chain of locals that each name the one before
+// twice names one facet 2^64 times.
+func TestManyFacetsThroughLocals(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("step \"a\" { uses = plugin.p.run }\nlocals {\n l0 = step.a.output.text\n")
+	for i := range 64 {
+		fmt.Fprintf(&b, " l%d = \"${local.l%d}${local.l%[2]d}\"\n", i+1, i)
+	}
+	b.WriteString("}\nstep \"b\" {\n uses = plugin.p.run\n input = { v = local.l64 }\n}\n")
+	if _, ds := parse1(b.String()); !hasCode(ds, "too-many-references") {
+		t.Errorf("want a diagnostic, got %s", explain(ds))
+	}
+}
+
+// TestBombsInData: templates and values that come from files and variables go
+// through the same guards.
+func TestBombsInData(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "deep.tmpl", strings.Repeat("${", 1)+strings.Repeat("(", 100_000)+"1"+strings.Repeat(")", 100_000)+"}")
+	write(t, dir, "long.tmpl", "${1"+strings.Repeat("+1", 1_000_000)+"}")
+	write(t, dir, "flow.hcl", header+`
+variable "v" {
+  type    = list(number)
+  default = []
+}
+step "a" {
+  uses  = plugin.p.run
+  input = { a = templatefile("deep.tmpl", {}), b = templatefile("long.tmpl", {}) }
+}
+`)
+	_, ds := Load(dir)
+	if !hasCode(ds, "nesting-too-deep") || !hasCode(ds, "expression-too-long") {
+		t.Errorf("template files: %s", explain(ds))
+	}
+	w := mustLoad(t, "variable \"v\" {\n type = list(number)\n default = []\n}\n")
+	for _, text := range []string{strings.Repeat("[", 100_000), "[1" + strings.Repeat("+1", 1_000_000) + "]"} {
+		if _, ds := w.Bind(BindOptions{Vars: []string{"v=" + text}}); !hasCode(ds, "nesting-too-deep") && !hasCode(ds, "expression-too-long") {
+			t.Errorf("--var: %s", explain(ds))
+		}
+	}
+	write(t, dir, "x.auto.vars.hcl", "v = "+strings.Repeat("[", 100_000))
+	if _, ds := w.Bind(BindOptions{Dir: dir}); !hasCode(ds, "nesting-too-deep") {
+		t.Errorf("file of values: %s", explain(ds))
+	}
+	write(t, dir, "y.json", `{"v":`+strings.Repeat("[", 100_000))
+	if _, ds := w.Bind(BindOptions{VarFiles: []string{filepath.Join(dir, "y.json")}}); !hasCode(ds, "invalid-json") {
+		t.Errorf("JSON file of values: %s", explain(ds))
+	}
+}
+
+// TestBombsInOutputs: an output is data of a stranger too.
+func TestBombsInOutputs(t *testing.T) {
+	t.Parallel()
+	for output, code := range map[string]string{
+		`{"n":1e999999999}`:                                 "invalid-output",
+		`{"n":1` + strings.Repeat("0", 30_000) + `}`:        "invalid-output",
+		`{"n":[` + strings.Repeat("1,", 1_000_001) + `1]}`:  "invalid-output",
+		`{"n":` + strings.Repeat("[", 300) + `}`:            "invalid-output",
+		`{"n":"` + strings.Repeat("x", maxText) + `"}`:      "evaluation-limit",
+		`{"n":"` + strings.Repeat("x", maxText/4+1) + `"}`:  "evaluation-limit",
+		`{"n":[` + strings.Repeat("[1],", 200_001) + `[]]}`: "evaluation-limit",
+	} {
+		_, ds := value(t, `[for x in try(tolist(step.a.output.n), [step.a.output.n]) : "${jsonencode(x)}${jsonencode(x)}${jsonencode(x)}${jsonencode(x)}"]`, output)
+		_, bare := value(t, "step.a.output.n", output)
+		if !hasCode(ds, code) || bare.HasErrors() {
+			t.Errorf("%s…: want a diagnostic %s, got %s; bare %s", output[:12], code, explain(ds), explain(bare))
+		}
+	}
+}

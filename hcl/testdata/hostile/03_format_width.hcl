@@ -1,0 +1,4 @@
+step "a" {
+  uses  = plugin.p.run
+  input = { v = "${format("%1000000000s", "x")}" }
+}

@@ -1,0 +1,7 @@
+step "café" {
+  uses = plugin.p.run
+}
+
+step "café" {
+  uses = plugin.p.run
+}
