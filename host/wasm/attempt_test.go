@@ -334,14 +334,14 @@ func main() {
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	b := sections(1, "\x01\x60\x00\x00", 3, "\x01\x00", 5, "\x01\x00\x02", 6, "\x01\x7f\x01\x41\x00\x0b", 7, "\x01\x06_start\x00\x00",
-		10, "\x01\x24\x00"+
+		10, code("\x00"+
 			"\x41\x80\xa0\x04\x28\x02\x00"+ // i32.load 69632
 			"\x23\x00\x6a"+ // global.get, i32.add
 			"\x04\x40\x00\x0b"+ // if unreachable
 			"\x41\x80\xa0\x04\x41\xb9\x0a\x36\x02\x00"+ // i32.store 69632, 1337
 			"\x41\x01\x24\x00"+ // global.set 1
 			"\x41\x01\x40\x00\x1a"+ // memory.grow
-			"\x0b")
+			"\x0b"))
 	s := stepOf(t, loadBytes(t, b), "run", loader.Limits{})
 	for range 3 {
 		_, err := s.Run(t.Context(), request(`{}`), okHost)

@@ -24,8 +24,12 @@ func sections(parts ...any) []byte {
 
 // function builds a command whose only function has this code.
 func function(body string) []byte {
-	size := appendU32(nil, uint32(len(body)))
-	return sections(1, "\x01\x60\x00\x00", 3, "\x01\x00", 5, "\x01\x00\x01", 7, "\x01\x06_start\x00\x00", 10, "\x01"+string(size)+body)
+	return sections(1, "\x01\x60\x00\x00", 3, "\x01\x00", 5, "\x01\x00\x01", 7, "\x01\x06_start\x00\x00", 10, code(body))
+}
+
+// code is the body of a code section with one function.
+func code(body string) string {
+	return "\x01" + string(appendU32(nil, uint32(len(body)))) + body
 }
 
 func importing(mod, name, kind string) []byte {
@@ -122,7 +126,7 @@ func TestSocketsLinkAndDoNothing(t *testing.T) {
 	t.Parallel()
 	entry := appendName(appendName([]byte{1}, "wasi_snapshot_preview1"), "sock_shutdown")
 	b := sections(1, "\x02\x60\x00\x00\x60\x02\x7f\x7f\x01\x7f", 2, string(entry)+"\x00\x01", 3, "\x01\x00", 5, "\x01\x00\x01",
-		7, "\x01\x06_start\x00\x01", 10, "\x01\x0f\x00\x41\x03\x41\x00\x10\x00\x41\x3a\x46\x04\x40\x0f\x0b\x00\x0b") // traps unless 58
+		7, "\x01\x06_start\x00\x01", 10, code("\x00\x41\x03\x41\x00\x10\x00\x41\x3a\x46\x04\x40\x0f\x0b\x00\x0b")) // traps unless 58
 	_, err := stepOf(t, loadBytes(t, b), "run", loader.Limits{}).Run(t.Context(), request(`{}`), okHost)
 	if e := sdk.AsError(err); e.Class != sdk.ClassProtocol {
 		t.Error(err)
