@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
@@ -36,7 +37,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ENGINE_STATE", "")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace, "await": await},
 	})
 }
 
@@ -51,6 +52,23 @@ func replace(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s does not contain %q", args[2], args[0])
 	}
 	ts.Check(os.WriteFile(file, []byte(strings.ReplaceAll(text, args[0], args[1])), 0o644))
+}
+
+// await STATE TEXT waits until a journal of a run holds TEXT.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: await STATE TEXT")
+	}
+	for range 600 {
+		files, _ := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "runs", "*.jsonl"))
+		for _, f := range files {
+			if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), args[1]) {
+				return
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	ts.Fatalf("no journal in %s says %q", args[0], args[1])
 }
 
 // TestBothSpellings: every long flag of every verb may be written with one
