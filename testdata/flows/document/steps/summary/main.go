@@ -60,21 +60,29 @@ const (
 	maxTerms = 40
 )
 
+// longest is how many sentences are ranked together. The graph grows with their
+// square; a text without chapters is ranked in parts, whose scores all average 1.
+const longest = 800
+
 // pick returns the n best sentences in their order, without repetitions.
 func pick(all []string, n int) []string {
-	bags := make([][]string, len(all))
-	for i, s := range all {
-		bags[i] = terms(s)
+	var score []float64
+	var good []bool // of a good length
+	for part := range slices.Chunk(all, longest) {
+		bags := make([][]string, len(part))
+		for i, s := range part {
+			bags[i] = terms(s)
+			good = append(good, len(bags[i]) >= minTerms && len(bags[i]) <= maxTerms)
+		}
+		score = append(score, rank(bags)...)
 	}
-	score := rank(bags)
 	order := make([]int, len(all))
 	for i := range order {
 		order[i] = i
 	}
-	good := func(i int) bool { return len(bags[i]) >= minTerms && len(bags[i]) <= maxTerms }
 	slices.SortStableFunc(order, func(a, b int) int {
-		if good(a) != good(b) {
-			if good(a) {
+		if good[a] != good[b] {
+			if good[a] {
 				return -1
 			}
 			return 1

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +47,15 @@ func TestPick(t *testing.T) {
 	all := sentences(`Green parrots sleep in tall trees near water. The red lion hunts deer on the wide plain.
 A lion hunts at night and sleeps by day. Deer fear the lion of the plain at night. Nothing else happened today anywhere whatsoever.`)
 	if got := pick(all, 1); !strings.Contains(got[0], "lion") {
+		t.Errorf("picked %q", got)
+	}
+	// A text without chapters is ranked in parts; its order stays.
+	var many []string
+	for i := range 2*longest + 10 {
+		many = append(many, fmt.Sprintf("alpha%d beta%d gamma%d delta%d epsilon%d zeta%d eta%d theta%d.", i, i%7, i%11, i%13, i%17, i%19, i%23, i%29))
+	}
+	got := pick(many, 40)
+	if len(got) != 40 || !slices.IsSortedFunc(got, func(a, b string) int { return slices.Index(many, a) - slices.Index(many, b) }) {
 		t.Errorf("picked %q", got)
 	}
 	two := pick([]string{"b b b b b b", "b b b b b b", "a"}, 5)
