@@ -396,7 +396,7 @@ func (c *compiler) facet(r *refExpr) bool {
 	}
 	i, known := c.p.stepIndex[name]
 	if !known {
-		c.ds.errorf("unknown-step", r.SrcRange, "Unknown step", "There is no step %q in this workflow.%s", name, DidYouMean(name, c.p.stepNames))
+		c.ds.errorf("unknown-step", r.SrcRange, "Unknown step", "There is no step %q in this workflow.%s", name, c.p.stepHint(name))
 		return false
 	}
 	if len(r.Traversal) < 3 {
@@ -423,6 +423,14 @@ func (c *compiler) facet(r *refExpr) bool {
 	}
 	r.kind, r.index, r.name, r.rest = refFacet, i, name, r.Traversal[3:]
 	return true
+}
+
+// stepHint is the step that may have been meant, or those there are.
+func (p *program) stepHint(name string) string {
+	if hint := DidYouMean(name, p.stepNames); hint != "" || len(p.stepNames) == 0 {
+		return hint
+	}
+	return fmt.Sprintf(" Its steps are %s.", listOf(p.stepNames))
 }
 
 func attrName(t hclv2.Traversal, i int) (string, bool) {

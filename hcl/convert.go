@@ -166,7 +166,7 @@ func convertObject(v cty.Value, ty cty.Type) (cty.Value, error) {
 
 func convertTuple(v cty.Value, ty cty.Type) (cty.Value, error) {
 	if v.LengthInt() != ty.Length() {
-		return cty.NilVal, fmt.Errorf("%d elements are required, there are %d", ty.Length(), v.LengthInt())
+		return cty.NilVal, fmt.Errorf("want %d elements, found %d", ty.Length(), v.LengthInt())
 	}
 	vals := v.AsValueSlice()
 	for i := range vals {

@@ -368,7 +368,7 @@ func (r *reader) dependsOn(e hclsyntax.Expression, s *Step) {
 		}
 		i, ok := r.p.stepIndex[name]
 		if !ok {
-			r.ds.errorf("unknown-step", t[1].SourceRange(), "Unknown step", "There is no step %q in this workflow.%s", name, DidYouMean(name, r.p.stepNames))
+			r.ds.errorf("unknown-step", t[1].SourceRange(), "Unknown step", "There is no step %q in this workflow.%s", name, r.p.stepHint(name))
 			continue
 		}
 		s.Facets = append(s.Facets, FacetRef{Step: i, Facet: sdk.FacetOutput, Kind: Hard, Order: true, Range: rangeOf(item.Range())})

@@ -214,7 +214,8 @@ func DidYouMean(given string, names []string) string {
 // close. Of equally near ones the first in order of names wins.
 func nearest(given string, names []string) string {
 	given = strings.ToLower(given)
-	limit := 1 + min(len([]rune(given))/3, 3)
+	letters := len([]rune(given))
+	limit := min(1+min(letters/3, 3), letters-1) // at least one letter is right
 	best, dist := "", limit+1
 	for _, n := range names {
 		if len(n) > 2*maxName || abs(len(n)-len(given)) > 4*limit {

@@ -114,6 +114,9 @@ func parse(files []File, dir string) (*Workflow, Diagnostics) {
 			bodies = append(bodies, body)
 		}
 	}
+	if len(files) == 0 {
+		r.ds.report(Error, "unreadable-file", Range{}, "There is no flow", "There is no file to read.")
+	}
 	if len(bodies) == 0 {
 		return nil, r.ds.sorted()
 	}

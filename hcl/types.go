@@ -86,7 +86,11 @@ func closed(v cty.Value, ty cty.Type, at string) error {
 				if at != "" {
 					where = " at " + strings.TrimPrefix(at, ".")
 				}
-				return fmt.Errorf("there is no attribute %q%s; the type has %s.%s", name, where, listOf(names), strings.TrimSuffix(DidYouMean(name, names), "."))
+				hint := ""
+				if n := nearest(name, names); n != "" {
+					hint = fmt.Sprintf(" (did you mean %q?)", n)
+				}
+				return fmt.Errorf("there is no attribute %q%s%s; the type has %s", name, where, hint, listOf(names))
 			}
 			elemType = ty.AttributeType(name)
 		case ty.IsMapType() && isObject:

@@ -1,0 +1,77 @@
+package hcl
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// BenchmarkLoad defends that loading is linear: 20,000 steps in about a second.
+func BenchmarkLoad(b *testing.B) {
+	for _, n := range []int{200, 2_000, 20_000} {
+		for name, src := range map[string]string{"chain": chain(n), "fan": fan(n)} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, ds := Parse([]File{{Path: "flow.hcl", Bytes: []byte(src)}}); ds.HasErrors() {
+						b.Fatal(ds)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/step")
+			})
+		}
+	}
+}
+
+// BenchmarkInput defends that one step costs the same in a small and a large
+// flow, and what a bare reference and an addition cost.
+func BenchmarkInput(b *testing.B) {
+	for _, n := range []int{100, 50_000} {
+		var flow strings.Builder
+		for i := range n {
+			fmt.Fprintf(&flow, "step \"f%d\" { uses = plugin.p.run }\n", i)
+		}
+		for name, input := range map[string]string{
+			"bare": `{ n = step.f7.output.n }`, "add": `{ n = step.f7.output.n + 1 }`, "template": `{ t = "Hello ${step.f7.output.name}, you are ${step.f7.output.n}" }`,
+		} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				w, e := mustEvaluator(b, flow.String()+"step \"z\" {\n uses = plugin.p.run\n input = "+input+"\n}\n")
+				up := answers(`{"name":"Ada","tags":["a","b"],"n":41}`)
+				last := len(w.Steps) - 1
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, ds := e.Input(last, up); ds.HasErrors() {
+						b.Fatal(ds)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkIdentity is what a plan pays for each step.
+func BenchmarkIdentity(b *testing.B) {
+	w, e := mustEvaluator(b, "variable \"v\" { default = \"x\" }\nstep \"a\" { uses = plugin.p.run }\nstep \"z\" {\n uses = plugin.p.run\n input = { text = step.a.output.text, v = var.v, t = \"Hi ${var.v}\" }\n}\n")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ds := e.Identity(len(w.Steps) - 1); ds.HasErrors() {
+			b.Fatal(ds)
+		}
+	}
+}
+
+// BenchmarkHostile is how soon each hostile file is refused, and what memory
+// it takes.
+func BenchmarkHostile(b *testing.B) {
+	paths, _ := filepath.Glob("testdata/hostile/*.hcl")
+	for _, path := range paths {
+		b.Run(filepath.Base(path), func(b *testing.B) {
+			dir := hostileDir(b, path)
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = Load(dir)
+			}
+		})
+	}
+}
