@@ -21,6 +21,7 @@ type Flow struct {
 	wf        *hcl.Workflow
 	artifacts []*loader.Artifact // by plugin
 	loaders   []loader.Loader    // by plugin: the one that opened the artifact
+	configs   []*schema          // by plugin: of its configuration
 	steps     []flowStep
 	graph     *recovery.Graph
 	targets   []int32
@@ -35,6 +36,7 @@ type flowStep struct {
 	reuse     recovery.Reuse
 	volatile  bool // its output is not kept
 	sanitizer *checkpoint.Sanitizer
+	schemas   schemas
 }
 
 // UntypedStep is the only step type of a plugin without a manifest.
@@ -82,15 +84,26 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 		}
 		f.artifacts[i], f.loaders[i] = a, l
 	}
+	types := map[stepTypeKey]*stepType{}
 	for i := range wf.Steps {
 		if a := f.artifacts[wf.Steps[i].Plugin]; a != nil {
-			diags = append(diags, checkStepType(wf, &wf.Steps[i], a)...)
+			diags = append(diags, checkStepType(wf, &wf.Steps[i], a, types)...)
+		}
+	}
+	f.configs = make([]*schema, len(wf.Plugins))
+	for i, a := range f.artifacts {
+		if a == nil || a.Manifest == nil {
+			continue
+		}
+		var err error
+		if f.configs[i], err = compileSchema(a.Manifest.Config); err != nil {
+			diags = append(diags, badManifest(wf.Plugins[i].Name, wf.Plugins[i].Range, fmt.Errorf("config schema: %w", err)))
 		}
 	}
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	if err := f.link(); err != nil {
+	if err := f.link(types); err != nil {
 		diags = append(diags, hcl.Diagnostic{Code: "graph", Summary: "The steps cannot be put in order", Detail: err.Error(), Subject: wf.Range})
 	}
 	return f, diags
@@ -115,48 +128,71 @@ func open(loaders []loader.Loader, source, dir string) (*loader.Artifact, loader
 	return nil, nil, fmt.Errorf("%s is neither a WebAssembly module nor an executable that this engine can run", path)
 }
 
-func checkStepType(wf *hcl.Workflow, s *hcl.Step, a *loader.Artifact) hcl.Diagnostics {
+// stepType is what the manifest says of one step type, ready to be used.
+type stepType struct {
+	sdk.StepType
+	schemas   schemas
+	sanitizer *checkpoint.Sanitizer
+}
+
+type stepTypeKey struct {
+	plugin int
+	name   string
+}
+
+// checkStepType checks a step against its plugin's manifest and adds its step
+// type to types.
+func checkStepType(wf *hcl.Workflow, s *hcl.Step, a *loader.Artifact, types map[stepTypeKey]*stepType) hcl.Diagnostics {
 	name := wf.Plugins[s.Plugin].Name
+	st := &stepType{}
 	if a.Manifest == nil {
 		if s.StepType != UntypedStep {
 			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Uses,
 				Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
 				Detail:  fmt.Sprintf("%s has no manifest, so its only step type is %q. Put one beside it as %s.step.json to name others.", a.Path, UntypedStep, strings.TrimSuffix(a.Path, filepath.Ext(a.Path)))}}
 		}
-		return nil
-	}
-	st, ok := a.Manifest.Steps[s.StepType]
-	if !ok {
-		return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Uses,
-			Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
-			Detail:  fmt.Sprintf("It has %s.%s", strings.Join(a.Manifest.StepNames(), ", "), hcl.DidYouMean(s.StepType, a.Manifest.StepNames()))}}
+	} else {
+		var ok bool
+		if st.StepType, ok = a.Manifest.Steps[s.StepType]; !ok {
+			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Uses,
+				Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
+				Detail:  fmt.Sprintf("It has %s.%s", strings.Join(a.Manifest.StepNames(), ", "), hcl.DidYouMean(s.StepType, a.Manifest.StepNames()))}}
+		}
 	}
 	if s.Effects != sdk.EffectsNone && s.Effects < st.Effects {
 		return hcl.Diagnostics{{Code: "effects-lowered", Subject: s.Range,
 			Summary: fmt.Sprintf("The effects of step type %q cannot be lowered", s.StepType),
 			Detail:  fmt.Sprintf("The plugin %q says %q; a step may raise it, not lower it to %q.", name, st.Effects, s.Effects)}}
 	}
-	if _, err := checkpoint.NewSanitizer(checkpoint.SanitizerOptions{Transient: st.Transient}); err != nil {
-		return hcl.Diagnostics{{Code: "bad-manifest", Subject: s.Uses, Summary: fmt.Sprintf("The manifest of plugin %q cannot be used", name), Detail: sentence(err.Error())}}
+	key := stepTypeKey{s.Plugin, s.StepType}
+	if types[key] != nil {
+		return nil
+	}
+	types[key] = st
+	var err error
+	if st.sanitizer, err = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{Transient: st.Transient}); err != nil {
+		return hcl.Diagnostics{badManifest(name, s.Uses, err)}
+	}
+	if st.schemas, err = compileSchemas(st.StepType); err != nil {
+		return hcl.Diagnostics{badManifest(name, s.Uses, fmt.Errorf("step type %q: %w", s.StepType, err))}
 	}
 	return nil
 }
 
+func badManifest(plugin string, at hcl.Range, err error) hcl.Diagnostic {
+	return hcl.Diagnostic{Code: "bad-manifest", Subject: at, Summary: fmt.Sprintf("The manifest of plugin %q cannot be used", plugin), Detail: sentence(err.Error())}
+}
+
 // link builds the graph and the steps' policies.
-func (f *Flow) link() (err error) {
+func (f *Flow) link(types map[stepTypeKey]*stepType) (err error) {
 	nodes := make([]recovery.Node, len(f.wf.Steps))
 	f.steps = make([]flowStep, len(f.wf.Steps))
-	sanitizers := map[string]*checkpoint.Sanitizer{}
 	var keep []int32
 	for i := range f.wf.Steps {
 		s := &f.wf.Steps[i]
-		a := f.artifacts[s.Plugin]
+		st := types[stepTypeKey{s.Plugin, s.StepType}]
 		nodes[i] = recovery.Node{Address: s.Address(), When: s.WhenFacets, Refs: refs(s.Facets)}
-		fs := flowStep{Step: s, address: nodes[i].Address, effects: effectsOf(a, s.StepType, s.Effects), timeout: s.Timeout, volatile: s.Volatile}
-		var st sdk.StepType
-		if a.Manifest != nil {
-			st = a.Manifest.Steps[s.StepType]
-		}
+		fs := flowStep{Step: s, address: nodes[i].Address, effects: effectsOf(f.artifacts[s.Plugin], s.StepType, s.Effects), timeout: s.Timeout, volatile: s.Volatile, sanitizer: st.sanitizer, schemas: st.schemas}
 		if fs.timeout == 0 {
 			fs.timeout = time.Duration(st.TimeoutMS) * time.Millisecond
 		}
@@ -173,13 +209,6 @@ func (f *Flow) link() (err error) {
 		case hcl.ReuseNever:
 			fs.reuse = recovery.ReuseNever
 		}
-		key := strings.Join(st.Transient, "\x00")
-		if sanitizers[key] == nil {
-			if sanitizers[key], err = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{Transient: st.Transient}); err != nil {
-				return err
-			}
-		}
-		fs.sanitizer = sanitizers[key]
 		if fs.effects.Changes() {
 			keep = append(keep, int32(i))
 		}

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/sdk"
@@ -64,8 +65,10 @@ func (k *fake) flow() *Flow {
 		wf.Steps = append(wf.Steps, hcl.Step{Name: s.name, StepType: "run", Facets: s.refs, WhenFacets: s.when, HasWhen: s.when > 0 || s.cond != nil,
 			Retry: s.retry, Effects: s.effects, Volatile: s.volatile, Reuse: s.reuse})
 	}
-	f := &Flow{wf: wf, artifacts: []*loader.Artifact{fakeArtifact}, loaders: []loader.Loader{k}}
-	if err := f.link(); err != nil {
+	f := &Flow{wf: wf, artifacts: []*loader.Artifact{fakeArtifact}, loaders: []loader.Loader{k}, configs: make([]*schema, 1)}
+	st := &stepType{}
+	st.sanitizer, _ = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
+	if err := f.link(map[stepTypeKey]*stepType{{0, "run"}: st}); err != nil {
 		k.tb.Fatal(err)
 	}
 	return f

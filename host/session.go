@@ -149,7 +149,7 @@ func (s *session) define() error {
 	n := len(s.f.steps)
 	s.defs, s.bases = make([]recovery.Definition, n), make([]checkpoint.Fingerprint, n)
 	locals := make([]checkpoint.Fingerprint, n)
-	var diags hcl.Diagnostics
+	diags := s.checkConfigs()
 	for i := range s.f.steps {
 		st := &s.f.steps[i]
 		id, d := s.eval.Identity(i)
@@ -190,6 +190,22 @@ func (s *session) define() error {
 		}
 	}
 	return nil
+}
+
+// checkConfigs evaluates the plugins' configurations and checks them against
+// their manifests, before anything runs.
+func (s *session) checkConfigs() (diags hcl.Diagnostics) {
+	for p, c := range s.f.configs {
+		config, d := s.eval.Config(p)
+		if diags = append(diags, d...); d.HasErrors() {
+			continue
+		}
+		if err := c.check(config, sdk.ClassInvalidInput, "the config"); err != nil {
+			diags = append(diags, hcl.Diagnostic{Code: "bad-config", Subject: s.f.wf.Plugins[p].Range,
+				Summary: fmt.Sprintf("The config of plugin %q cannot be used", s.f.wf.Plugins[p].Name), Detail: sentence(err.Message)})
+		}
+	}
+	return diags
 }
 
 func boolInt(b bool) int {

@@ -145,6 +145,10 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 		w.failed(inputError(diags))
 		return false
 	}
+	if err := st.schemas.input.check(input, sdk.ClassInvalidInput, "the input"); err != nil {
+		w.failed(err)
+		return false
+	}
 	w.input, w.inputs = input, digest
 	var order []sdk.Digest
 	for k, ref := range s.f.graph.Refs(w.step) {
@@ -196,6 +200,10 @@ func (r *run) attemptStep(w *work) {
 	}
 	if err := s.eval.CheckOutput(int(w.step), resp.Output); err != nil {
 		w.failed(r.text(&sdk.Error{Class: sdk.ClassValidation, Code: "output_type", Message: err.Error()}))
+		return
+	}
+	if err := st.schemas.output.check(resp.Output, sdk.ClassValidation, "the output"); err != nil {
+		w.failed(r.text(err))
 		return
 	}
 	w.sanitized, err = st.sanitizer.Sanitize(resp.Output, resp.Context)

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-plugin/runner"
@@ -31,6 +32,7 @@ type child struct {
 	stderr    *stderrLines
 	exited    chan struct{} // closed when it has ended and its output was read
 	startErr  error         // set before Start returns
+	killed    atomic.Bool   // by us, while it may have lived
 
 	endOnce sync.Once
 }
@@ -132,11 +134,23 @@ func (c *child) how() string {
 	if s := c.tree.status(); s != "" {
 		return s
 	}
+	if c.startErr != nil {
+		return "could not be started"
+	}
 	return describe(c.cmd.ProcessState)
 }
 
 // killTree kills the process with everything it has started. It does not wait.
-func (c *child) killTree() { c.tree.kill() }
+func (c *child) killTree() {
+	c.killed.Store(true)
+	c.tree.kill()
+}
+
+// byItself reports whether a process that ended as how did so before it was
+// killed.
+func (c *child) byItself(how string) bool {
+	return !c.killed.Load() || how != describeKilled
+}
 
 // Wait, Kill and the rest are for go-plugin.
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package subprocess
 
 import (
@@ -20,6 +22,9 @@ var buildDir string
 
 func TestMain(m *testing.M) {
 	Worker()
+	if path := os.Getenv(engineEnv); path != "" {
+		playEngine(path)
+	}
 	var err error
 	if buildDir, err = os.MkdirTemp("", "probe"); err != nil {
 		panic(err)

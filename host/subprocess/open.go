@@ -87,11 +87,13 @@ type executable struct {
 	cpu    string   // for messages
 }
 
+var article = map[string]string{"ELF": "an ELF", "PE": "a PE", "Mach-O": "a Mach-O"}
+
 func (e executable) String() string {
 	if e.format == "script" {
 		return "a script"
 	}
-	return fmt.Sprintf("an %s executable for %s", e.format, e.cpu)
+	return fmt.Sprintf("%s executable for %s", article[e.format], e.cpu)
 }
 
 // runsHere says why e does not run on a machine, in words that follow its path.

@@ -73,7 +73,7 @@ func start(ctx context.Context, o Options, path, exe, dir string) (*process, err
 	if ctx.Err() != nil {
 		return nil, sdk.Ended(ctx)
 	}
-	return nil, p.startError(path, o.StartTimeout, err, how, ended)
+	return nil, p.startError(path, o.StartTimeout, err, how, ended && p.byItself(how))
 }
 
 func (p *process) connect() error {

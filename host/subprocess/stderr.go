@@ -73,9 +73,14 @@ func (s *stderrLines) attach(l *listener) {
 	s.listeners = append(s.listeners, l)
 }
 
+// detach ends a line that the attempt has left open, unless another attempt may
+// have begun it.
 func (s *stderrLines) detach(l *listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.listeners) == 1 && len(s.part) > 0 {
+		s.line()
+	}
 	s.listeners = slices.DeleteFunc(s.listeners, func(o *listener) bool { return o == l })
 }
 

@@ -133,6 +133,9 @@ func (t *tree) wait(cmd *exec.Cmd) {
 // status is how the plugin ended in the runner's words, "" without a runner.
 func (t *tree) status() string { return t.text }
 
+// describeKilled is how a process ends that we have killed.
+var describeKilled = describeStatus(unix.WaitStatus(unix.SIGKILL))
+
 func describe(s *os.ProcessState) string {
 	ws, ok := s.Sys().(syscall.WaitStatus)
 	if !ok {

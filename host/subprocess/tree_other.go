@@ -53,6 +53,9 @@ func (t *tree) wait(cmd *exec.Cmd) {
 
 func (t *tree) status() string { return "" }
 
+// describeKilled is how a process ends that we have killed.
+const describeKilled = "ended with signal: killed"
+
 func describe(s *os.ProcessState) string {
 	if s.Exited() {
 		return exited(s.ExitCode())

@@ -31,14 +31,14 @@ func Worker() {
 		return
 	}
 	runtime.LockOSThread() // the plugin gets its death signal when this thread ends
-	run(os.Args[1], os.Args[2])
+	superviseUntilGone(os.Args[1], os.Args[2])
 	os.Exit(0)
 }
 
-// run starts the plugin, reaps everything that is or becomes a child of this
+// superviseUntilGone starts the plugin, reaps everything that is or becomes a child of this
 // process, and returns when there is none. When the plugin ends or the engine
 // is gone, what is left is killed.
-func run(exe, name string) {
+func superviseUntilGone(exe, name string) {
 	report := os.NewFile(fdReport, "report")
 	unix.CloseOnExec(fdLife)
 	unix.CloseOnExec(fdReport)
