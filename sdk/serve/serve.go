@@ -54,7 +54,7 @@ func dispatch(steps map[string]sdk.Step) sdk.Step {
 		}
 		defer func() {
 			if p := recover(); p != nil {
-				fmt.Fprintf(os.Stderr, "panic: %v\n%s", p, debug.Stack())
+				fmt.Fprintf(os.Stderr, "panic: %v\n%s", p, trace(string(debug.Stack())))
 				r, err = nil, &sdk.Error{Class: sdk.ClassInternal, Code: "panic", Message: fmt.Sprintf("panic: %v", p)}
 			}
 		}()
@@ -64,6 +64,19 @@ func dispatch(steps map[string]sdk.Step) sdk.Step {
 		}
 		return r, err
 	})
+}
+
+// trace cuts a stack down to the step's own frames: between the panic and this
+// package. The host keeps the last lines only.
+func trace(stack string) string {
+	if _, after, ok := strings.Cut(stack, "\npanic("); ok {
+		_, stack, _ = strings.Cut(after, "\n") // the rest of that line
+		_, stack, _ = strings.Cut(stack, "\n") // and its file
+	}
+	if own, _, ok := strings.Cut(stack, "\ngithub.com/retrace-dev/engine/sdk/serve."); ok {
+		stack = own + "\n"
+	}
+	return stack
 }
 
 func names(steps map[string]sdk.Step) []string {
