@@ -38,20 +38,30 @@ type BindOptions struct {
 type Values struct {
 	p    *program
 	vals []cty.Value // by variable
+	// raw is, for a variable that is a text, that text as it was given: cty
+	// brings strings into normal form C, and a bare reference must not.
+	raw []string
 }
 
 // JSON returns every variable's value, for the run record. Keys of objects are
 // sorted, so equal values give equal bytes.
 func (v *Values) JSON() map[string]json.RawMessage {
 	out := make(map[string]json.RawMessage, len(v.vals))
-	for i, val := range v.vals {
-		b, err := appendJSON(nil, val)
+	for i := range v.vals {
+		b, err := v.appendJSON(nil, i)
 		if err != nil {
 			panic("hcl: a bound value has no JSON form: " + err.Error()) // Bind has written it once
 		}
 		out[v.p.vars[i].name] = b
 	}
 	return out
+}
+
+func (v *Values) appendJSON(dst []byte, i int) ([]byte, error) {
+	if val := v.vals[i]; val.Type() == cty.String && !val.IsNull() && v.raw[i] != "" {
+		return appendString(dst, v.raw[i]), nil
+	}
+	return appendJSON(dst, v.vals[i])
 }
 
 // Bind gives values to the variables, converts them to their types and judges
@@ -88,13 +98,14 @@ type binder struct {
 
 // given is the strongest value so far of a variable, and where it was written.
 type given struct {
-	v  cty.Value // NilVal when there is none
-	at Range
+	v   cty.Value // NilVal when there is none
+	raw string    // the text of a string
+	at  Range
 }
 
-func (b *binder) set(name string, v cty.Value, at Range) {
+func (b *binder) set(name string, v cty.Value, raw string, at Range) {
 	if i, ok := b.p.varIndex[normal(name)]; ok {
-		b.given[i] = given{v, at}
+		b.given[i] = given{v, raw, at}
 		return
 	}
 	hint := DidYouMean(name, b.p.varNames)
@@ -161,7 +172,7 @@ func (b *binder) text(name, value string, at Range) {
 	}
 	i, ok := b.p.varIndex[normal(name)]
 	if !ok || !b.p.vars[i].typed || b.p.vars[i].ty.IsPrimitiveType() {
-		b.set(name, cty.StringVal(value), at)
+		b.set(name, cty.StringVal(value), value, at)
 		return
 	}
 	ds := guardExpression(at.File, []byte(value))
@@ -169,7 +180,7 @@ func (b *binder) text(name, value string, at Range) {
 		e, hd := hclsyntax.ParseExpression([]byte(value), at.File, hclv2.InitialPos)
 		if ds = fromHCL(hd); !ds.HasErrors() {
 			if v, ok := b.constant(e); ok {
-				b.set(name, v, at)
+				b.set(name, v, "", at)
 			}
 			return
 		}
@@ -220,7 +231,7 @@ func (b *binder) file(path string) {
 	for _, name := range keysOfMap(body.Attributes) {
 		a := body.Attributes[name]
 		if v, ok := b.constant(a.Expr); ok {
-			b.set(name, v, rangeOf(a.SrcRange))
+			b.set(name, v, "", rangeOf(a.SrcRange))
 		}
 	}
 }
@@ -245,14 +256,18 @@ func (b *binder) jsonFile(path string, src []byte) {
 			b.ds.report(Error, "invalid-value", at, "Value cannot be used", "%q: %s.", name, err)
 			return true
 		}
-		b.set(name, v, at)
+		text := ""
+		if kindOf(raw) == "string" {
+			text = unquote(raw)
+		}
+		b.set(name, v, text, at)
 		return true
 	})
 }
 
 // values converts what was given and falls back on defaults.
 func (b *binder) values() *Values {
-	out := &Values{p: b.p, vals: make([]cty.Value, len(b.p.vars))}
+	out := &Values{p: b.p, vals: make([]cty.Value, len(b.p.vars)), raw: make([]string, len(b.p.vars))}
 	for i := range b.p.vars {
 		v, g := &b.p.vars[i], b.given[i]
 		out.vals[i] = v.def
@@ -277,7 +292,7 @@ func (b *binder) values() *Values {
 			b.ds.report(Error, "wrong-type", g.at, "Value has the wrong type", "The value of %q does not fit %s: %s. It is declared at %s.", v.name, typeText(v.ty), err, rangeOf(v.rng))
 			continue
 		}
-		out.vals[i] = val
+		out.vals[i], out.raw[i] = val, g.raw
 	}
 	return out
 }

@@ -91,7 +91,7 @@ func TestBindMistakes(t *testing.T) {
 		code, text string
 	}{
 		"nothing":           {BindOptions{}, "missing-variable", "--var s=VALUE"},
-		"undeclared flag":   {BindOptions{Vars: []string{"s=x", "m=2"}}, "unknown-variable", `Did you mean "n"?`},
+		"undeclared flag":   {BindOptions{Vars: []string{"s=x", "m=2"}}, "unknown-variable", "The workflow has any, n, o, s"},
 		"undeclared file":   {BindOptions{VarFiles: file("undeclared.hcl")}, "unknown-variable", "undeclared.hcl:2:1"},
 		"undeclared json":   {BindOptions{VarFiles: file("undeclared.json")}, "unknown-variable", `"sss"`},
 		"no value":          {BindOptions{Vars: []string{"s"}}, "invalid-var", "--var NAME=VALUE"},

@@ -80,7 +80,12 @@ func (e *callExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) 
 		v, err = e.fn.impl.Call(args)
 	}
 	if err != nil {
-		return cty.DynamicVal, e.failure(ctx, err)
+		hd := e.failure(ctx, err)
+		if f.pathUnknown {
+			f.pathUnknown = false
+			f.unplanned = append(f.unplanned, hd...)
+		}
+		return cty.DynamicVal, hd
 	}
 	if !f.size(e.Range(), v) {
 		return cty.DynamicVal, nil

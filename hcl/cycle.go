@@ -115,21 +115,21 @@ func (g *graph) knots() [][]int {
 	return out
 }
 
-// maxSearches bounds the breadth-first searches in one knot: from each of its
-// nodes in a small knot, from the first ones in a large one.
-const maxSearches = 64
+// maxVisits bounds the breadth-first searches in one knot together: from each of
+// its nodes in a small knot, from the first ones in a large one.
+const maxVisits = 200_000
 
 // shortest returns a shortest cycle through one of the knot's first nodes, as
 // nodes in the order of their references; nil when the knot is no cycle.
 func (g *graph) shortest(knot []int) []int {
-	inside := make(map[int]bool, len(knot))
-	for _, n := range knot {
-		inside[n] = true
-	}
 	slices.Sort(knot)
+	s := search{g: g, from: make(map[int]int, len(knot)), inside: make(map[int]bool, len(knot))}
+	for _, n := range knot {
+		s.inside[n] = true
+	}
 	var best []int
-	for _, start := range knot[:min(len(knot), maxSearches)] {
-		if c := g.cycleFrom(start, inside); c != nil && (best == nil || len(c) < len(best)) {
+	for _, start := range knot[:min(len(knot), max(1, maxVisits/len(knot)))] {
+		if c := s.cycle(start); c != nil && (best == nil || len(c) < len(best)) {
 			best = c
 		}
 		if len(best) == 1 {
@@ -139,25 +139,32 @@ func (g *graph) shortest(knot []int) []int {
 	return best
 }
 
-func (g *graph) cycleFrom(start int, inside map[int]bool) []int {
-	from := map[int]int{}
-	queue := []int{start}
-	for len(queue) > 0 {
-		n := queue[0]
-		queue = queue[1:]
-		for _, e := range g.edges[n] {
+// search is a breadth-first search inside a knot.
+type search struct {
+	g      *graph
+	inside map[int]bool
+	from   map[int]int
+	queue  []int
+}
+
+func (s *search) cycle(start int) []int {
+	clear(s.from)
+	s.queue = append(s.queue[:0], start)
+	for i := 0; i < len(s.queue); i++ {
+		n := s.queue[i]
+		for _, e := range s.g.edges[n] {
 			if e.to == start {
 				cycle := []int{n}
 				for n != start {
-					n = from[n]
+					n = s.from[n]
 					cycle = append(cycle, n)
 				}
 				slices.Reverse(cycle)
 				return cycle
 			}
-			if _, seen := from[e.to]; !seen && inside[e.to] {
-				from[e.to] = n
-				queue = append(queue, e.to)
+			if _, seen := s.from[e.to]; !seen && s.inside[e.to] {
+				s.from[e.to] = n
+				s.queue = append(s.queue, e.to)
 			}
 		}
 	}
@@ -184,6 +191,9 @@ func (r *reader) cycles() []int {
 	return order
 }
 
+// maxEdgesShown is how many references of a cycle are written out.
+const maxEdgesShown = 12
+
 func (r *reader) reportCycle(g *graph, cycle []int) {
 	// Begin with the reference that comes first in the text.
 	first := 0
@@ -208,6 +218,10 @@ func (r *reader) reportCycle(g *graph, cycle []int) {
 	var b strings.Builder
 	for k := range cycle {
 		i := (first + k) % len(cycle)
+		if k == maxEdgesShown-1 && len(cycle) > maxEdgesShown {
+			fmt.Fprintf(&b, "  … and %d more, until %s needs %s again\n", len(cycle)-k, r.nodeName(cycle[(first+len(cycle)-1)%len(cycle)]), r.nodeName(cycle[first]))
+			break
+		}
 		fmt.Fprintf(&b, "  %s needs %s\n      %s: %s\n", r.nodeName(cycle[i]), r.nodeName(cycle[(i+1)%len(cycle)]), edges[i], r.sourceLine(edges[i]))
 	}
 	r.ds.report(Error, "dependency-cycle", edges[first], fmt.Sprintf("Cycle of %d references", len(cycle)), "None of these can be evaluated first:\n%sRemove one of these references.", b.String())

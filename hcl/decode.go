@@ -184,7 +184,7 @@ func (r *reader) workflow(b *block) {
 	w := r.w
 	w.Name, w.Range = b.name, rangeOf(b.header())
 	w.Description, w.Version = r.text(b, "description"), r.text(b, "version")
-	w.Timeout = r.duration(b, "timeout")
+	w.Timeout = r.positive(b, "timeout")
 	w.Concurrency = int(r.number(b, "concurrency", 0, 1, 100_000, true))
 	w.FailFast = r.flag(b, "fail_fast", false)
 	for _, c := range b.inner(&r.ds, "checkpoint", topBlocks["workflow"]) {
@@ -251,7 +251,7 @@ func (r *reader) step(b *block, i int) {
 		r.uses(e, s)
 	}
 	code.plugin = s.Plugin
-	s.Timeout = r.duration(b, "timeout")
+	s.Timeout = r.positive(b, "timeout")
 	s.HasWhen = b.expr("when") != nil
 	if word := keyword(&r.ds, b, "effects", []string{"none", "read", "write", "once"}); word != "" {
 		_ = s.Effects.UnmarshalText([]byte(word)) // word is one of its names
@@ -286,11 +286,7 @@ func (r *reader) checkpoint(b *block, s *Step, code *stepCode) {
 	case "never":
 		s.Reuse = ReuseNever
 	}
-	before := len(r.ds)
-	s.TTL = r.duration(b, "ttl")
-	if e := b.expr("ttl"); e != nil && s.TTL == 0 && len(r.ds) == before {
-		r.ds.errorf("invalid-duration", e.Range(), "Time to live is zero", "A result that expires at once is never reused. Write reuse = never if that is meant.")
-	}
+	s.TTL = r.positive(b, "ttl")
 	code.salt = r.p.compile(&r.ds, b.expr("salt"), inSalt)
 }
 

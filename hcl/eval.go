@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -90,6 +91,11 @@ func (w *jsonWriter) shape(s *shape) {
 		raw, hd := s.ref.raw(w.f.up(s.ref.index), &w.f.ctx)
 		w.ds = append(w.ds, fromHCL(hd)...)
 		w.dst = append(w.dst, raw...)
+	case shapeVar:
+		dst, err := w.f.e.values.appendJSON(w.dst, s.ref.index)
+		w.take(s.ref, dst, err)
+	case shapeFile:
+		w.file(s.node.(*callExpr))
 	case shapeObject:
 		w.dst = append(w.dst, '{')
 		for i, it := range s.items {
@@ -124,11 +130,27 @@ func (w *jsonWriter) value(s *shape) {
 		return
 	}
 	dst, err := appendJSON(w.dst, v)
+	w.take(s.node, dst, err)
+}
+
+func (w *jsonWriter) take(e hclsyntax.Expression, dst []byte, err error) {
 	if err != nil {
-		w.ds.errorf("invalid-value", s.node.Range(), "Value cannot be passed on", "%s.", sentence(err))
+		w.ds.errorf("invalid-value", e.Range(), "Value cannot be passed on", "%s.", sentence(err))
 		return
 	}
 	w.dst = dst
+}
+
+// file writes the text of a file as it is, once the call has been judged.
+func (w *jsonWriter) file(call *callExpr) {
+	_, hd := call.Value(&w.f.ctx)
+	if hd.HasErrors() || w.f.limit != "" {
+		w.ds = append(w.ds, fromHCL(hd)...)
+		return
+	}
+	args, _ := call.arguments(&w.f.ctx)
+	b, err := w.f.e.files.get(args[0].AsString())
+	w.take(call, appendString(w.dst, string(b)), err)
 }
 
 func (f *frame) limitDiag() Diagnostics {

@@ -312,3 +312,29 @@ func TestConcurrentEvaluation(t *testing.T) {
 		t.Error("the flow changed")
 	}
 }
+
+// TestBareText: a variable and a file are handed on byte for byte, too.
+func TestBareText(t *testing.T) {
+	t.Parallel()
+	const nfd = "cafe\u0301 \u1100\u1161 中文"
+	dir := t.TempDir()
+	write(t, dir, "p.txt", nfd)
+	write(t, dir, "v.json", `{"j":"cafe\u0301 \u1100\u1161 中文"}`)
+	write(t, dir, "flow.hcl", header+"variable \"v\" {}\nvariable \"j\" { type = string }\nlocals { l = var.v }\nstep \"a\" {\n uses = plugin.p.run\n input = { v = var.v, l = \"${local.l}\", j = var.j, f = file(\"p.txt\"), n = upper(var.v) }\n}\n")
+	w, ds := Load(dir)
+	if ds.HasErrors() {
+		t.Fatal(explain(ds))
+	}
+	v, ds := w.Bind(BindOptions{Vars: []string{"v=@" + dir + "/p.txt"}, VarFiles: []string{dir + "/v.json"}})
+	if ds.HasErrors() {
+		t.Fatal(explain(ds))
+	}
+	got, ds := w.Evaluator(v, testRun).Input(0, nil)
+	want := `{"f":"` + nfd + `","j":"` + nfd + `","l":"` + nfd + `","n":"CAFÉ 가 中文","v":"` + nfd + `"}`
+	if string(got) != want || ds.HasErrors() {
+		t.Errorf("got  %q\nwant %q %s", got, want, explain(ds))
+	}
+	if b := v.JSON(); string(b["v"]) != `"`+nfd+`"` {
+		t.Errorf("the run record has %q", b["v"])
+	}
+}

@@ -126,6 +126,7 @@ func (f *frame) pathKnown(args ...cty.Value) (bool, error) {
 			continue
 		}
 		if f.mode == planning {
+			f.pathUnknown = true
 			return false, function.NewArgErrorf(0, "which file is read must be known before the run, so the path cannot follow from the output of a step; read the file in a step instead")
 		}
 		return false, nil

@@ -24,7 +24,7 @@ const (
 // someone else may have written.
 const (
 	maxIterations = 100_000   // of `for`, and calls of functions
-	maxWork       = 2_500_000 // elements that functions look at and make; 64 bytes of text count as one
+	maxWork       = 3_500_000 // elements that functions look at and make; 64 bytes of text count as one
 )
 
 // frame is one evaluation. It reaches our nodes through the EvalContext, under
@@ -41,6 +41,12 @@ type frame struct {
 
 	iterations, work int
 	depth            int // of templates inside each other
+
+	// pathUnknown is set while planning when a file is to be read whose path
+	// follows from an output, and unplanned says where. It counts inside of
+	// try too.
+	pathUnknown bool
+	unplanned   hclv2.Diagnostics
 }
 
 // read is a file, or a function of one, that an evaluation looked at.
@@ -128,6 +134,8 @@ type cell struct {
 	v     cty.Value
 	diags hclv2.Diagnostics
 	reads []read
+
+	unplanned hclv2.Diagnostics
 }
 
 func (c *cell) ready() bool {
@@ -205,7 +213,7 @@ func (f *frame) fill(c *cell, l *local) {
 				c.v = cty.DynamicVal
 				c.diags = evalDiag("evaluation-limit", nil, nil, sub.at, "Expression is too expensive", "%s.", limitText(sub.limit))
 			}
-			c.reads = sub.reads
+			c.reads, c.unplanned = sub.reads, sub.unplanned
 		}
 		c.mu.Lock()
 		c.done = true
@@ -227,7 +235,7 @@ type Evaluator struct {
 	files     *files
 	cells     []cell
 	planCells []cell
-	inputs    varDigests
+	digests   digests
 }
 
 // RunInfo is what run.* and timestamp() say.

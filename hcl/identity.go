@@ -11,11 +11,32 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// varDigests remembers the digests of values from outside: many steps name the
-// same ones.
-type varDigests struct {
+// digests remembers the digests of values from outside and of plugins'
+// configurations: many steps name the same ones.
+type digests struct {
 	mu sync.Mutex
 	by map[string]sdk.Digest
+}
+
+// get returns the digest called name, which make makes; one that it could not
+// make is made again.
+func (d *digests) get(name string, make func() (sdk.Digest, bool)) sdk.Digest {
+	d.mu.Lock()
+	v, ok := d.by[name]
+	d.mu.Unlock()
+	if ok {
+		return v
+	}
+	v, ok = make()
+	if ok {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.by == nil {
+			d.by = map[string]sdk.Digest{}
+		}
+		d.by[name] = v
+	}
+	return v
 }
 
 // Identity returns what the keys of a step are made of. Nothing of another step
@@ -47,9 +68,11 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 		id.Attributes = e.attributes(code.input)
 	}
 	if code.plugin >= 0 {
-		config, configDs := e.Config(code.plugin)
-		ds = append(ds, configDs...)
-		id.Config = sdk.Sum(config)
+		id.Config = e.digests.get("plugin."+e.p.pluginNames[code.plugin], func() (sdk.Digest, bool) {
+			config, configDs := e.Config(code.plugin)
+			ds = append(ds, configDs...)
+			return sdk.Sum(config), !configDs.HasErrors()
+		})
 	}
 	if ds.HasErrors() {
 		return Identity{}, ds
@@ -69,9 +92,11 @@ func (e *Evaluator) identify(x *expression, values map[string]sdk.Digest, ds *Di
 		own["timestamp()"] = sdk.Sum([]byte(e.startedAt()))
 	}
 	if x.readsFile {
+		// Mistakes are for the evaluation to tell: try may catch them, and
+		// what is not known yet may turn out to be fine.
 		f := e.frame(planning, nil)
-		_, fileDs := f.value(x)
-		*ds = append(*ds, fileDs...)
+		_, _ = f.value(x)
+		*ds = append(*ds, fromHCL(f.unplanned)...)
 		for _, r := range f.reads {
 			own[r.call] = r.digest
 		}
@@ -112,25 +137,18 @@ func (e *Evaluator) outside(x *expression, into map[string]sdk.Digest) {
 }
 
 func (e *Evaluator) outsideDigest(r *refExpr) sdk.Digest {
-	e.inputs.mu.Lock()
-	d, ok := e.inputs.by[r.text]
-	e.inputs.mu.Unlock()
-	if ok {
-		return d
-	}
-	v, hd := r.Value(&e.frame(planning, nil).ctx)
-	if hd.HasErrors() {
-		d = sdk.Sum([]byte("absent")) // inside try; elsewhere the evaluation will say so
-	} else if b, err := appendJSON(nil, v); err == nil {
-		d = sdk.Sum(b)
-	}
-	e.inputs.mu.Lock()
-	defer e.inputs.mu.Unlock()
-	if e.inputs.by == nil {
-		e.inputs.by = map[string]sdk.Digest{}
-	}
-	e.inputs.by[r.text] = d
-	return d
+	return e.digests.get(r.text, func() (sdk.Digest, bool) {
+		if r.kind == refVar && len(r.rest) == 0 {
+			b, err := e.values.appendJSON(nil, r.index)
+			return sdk.Sum(b), err == nil
+		}
+		v, hd := r.Value(&e.frame(planning, nil).ctx)
+		if hd.HasErrors() {
+			return sdk.Sum([]byte("absent")), true // inside try; elsewhere the evaluation will say so
+		}
+		b, err := appendJSON(nil, v)
+		return sdk.Sum(b), err == nil
+	})
 }
 
 func (e *Evaluator) digestOf(v cty.Value, at hclv2.Range, ds *Diagnostics) sdk.Digest {

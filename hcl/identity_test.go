@@ -275,6 +275,18 @@ func TestFileAfterStep(t *testing.T) {
 	if _, ds := w.Evaluator(mustBind(t, w), testRun).Identity(2); !hasCode(ds, "invalid-function-argument") {
 		t.Errorf("got %s", explain(ds))
 	}
+	write(t, dir, "flow.hcl", header+twoSteps+"variable \"m\" {\n type = map(string)\n default = {}\n}\nlocals { p = try(file(step.a.output.p), \"\") }\nstep \"z\" {\n uses = plugin.p.run\n input = { x = local.p }\n}\nstep \"y\" {\n uses = plugin.p.run\n input = { x = try(step.a.output.x, var.m.none, fileexists(\"x\")), y = try(step.a.output.x, var.m.none) }\n}\n")
+	w, ds = Load(dir)
+	if ds.HasErrors() {
+		t.Fatal(explain(ds))
+	}
+	e := w.Evaluator(mustBind(t, w), testRun)
+	if _, ds := e.Identity(2); !hasCode(ds, "invalid-function-argument") {
+		t.Errorf("a path inside of try in a local: %s", explain(ds))
+	}
+	if id, ds := e.Identity(3); ds.HasErrors() || len(id.Values) != 2 {
+		t.Errorf("an argument of try that may not be needed: %+v %s", id.Values, explain(ds))
+	}
 }
 
 // genExpr draws an expression over step.a and step.b, the variable v and the

@@ -151,15 +151,17 @@ type shape struct {
 	keys  []string // of an object, sorted
 	items []*shape
 	kind  shapeKind
-	ref   *refExpr             // shapeRaw
-	node  hclsyntax.Expression // shapeValue
+	ref   *refExpr             // shapeRaw, shapeVar
+	node  hclsyntax.Expression // shapeValue, shapeFile
 }
 
 type shapeKind uint8
 
 const (
 	shapeValue shapeKind = iota
-	shapeRaw
+	shapeRaw             // a bare reference to an output
+	shapeVar             // a bare reference to a variable
+	shapeFile            // a call of file()
 	shapeObject
 	shapeTuple
 )
@@ -169,7 +171,13 @@ const maxShape = 32
 
 func (p *program) shapeOf(e hclsyntax.Expression, depth int) *shape {
 	if r := p.bare(e); r != nil {
+		if r.kind == refVar {
+			return &shape{kind: shapeVar, ref: r}
+		}
 		return &shape{kind: shapeRaw, ref: r}
+	}
+	if call, ok := unwrap(e).(*callExpr); ok && call.Name == "file" && len(call.Args) == 1 {
+		return &shape{kind: shapeFile, node: call}
 	}
 	if depth < maxShape {
 		switch t := unwrap(e).(type) {
@@ -195,15 +203,15 @@ func (p *program) shapeOf(e hclsyntax.Expression, depth int) *shape {
 	return &shape{node: e}
 }
 
-// bare returns the reference to an output that e is, directly or by way of
-// locals; nil if e is anything else.
+// bare returns the reference to an output or to a whole variable that e is,
+// directly or by way of locals; nil if e is anything else.
 func (p *program) bare(e hclsyntax.Expression) *refExpr {
 	for range len(p.locals) + 1 {
 		r, ok := unwrap(e).(*refExpr)
 		switch {
 		case !ok:
 			return nil
-		case r.kind == refFacet && r.facet == 0 && r.path != nil:
+		case r.kind == refFacet && r.facet == 0 && r.path != nil, r.kind == refVar && len(r.rest) == 0:
 			return r
 		case r.kind != refLocal || len(r.rest) > 0 || p.locals[r.index].expr == nil || p.locals[r.index].cyclic:
 			return nil

@@ -251,7 +251,7 @@ func (e *binaryExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics
 	}
 	if f := frameOf(ctx); !left.Type().IsPrimitiveType() && f != nil {
 		n, text := measure(left)
-		if !f.spend(e.SrcRange, 0, 4*n+text>>6) { // comparing is dearer than measuring
+		if !f.spend(e.SrcRange, 0, 16*n+text>>6) { // comparing is dearer than measuring
 			return cty.DynamicVal, nil
 		}
 	}

@@ -34,6 +34,7 @@ func (r *refExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
 			return cty.DynamicVal, nil // only in a flow that has errors
 		}
 		f.reads = append(f.reads, c.reads...)
+		f.unplanned = append(f.unplanned, c.unplanned...)
 		if c.diags.HasErrors() {
 			if f.mode == checking {
 				return cty.DynamicVal, nil // the local itself is reported

@@ -93,6 +93,16 @@ func (d *reader) duration(b *block, arg string) time.Duration {
 	return t
 }
 
+// positive is duration for what zero would switch off or make pointless.
+func (d *reader) positive(b *block, arg string) time.Duration {
+	before := len(d.ds)
+	t := d.duration(b, arg)
+	if e := b.expr(arg); e != nil && t == 0 && len(d.ds) == before {
+		d.ds.errorf("invalid-duration", e.Range(), "Duration is zero", "%s must be longer than nothing. Leave it out for the default.", arg)
+	}
+	return t
+}
+
 const maxDays = 36_500
 
 // parseDuration is time.ParseDuration with days before the rest, and nothing
@@ -140,9 +150,9 @@ func (d *reader) retry(b *block) Retry {
 		MaxAttempts: int(d.number(b, "max_attempts", 3, 1, maxAttempts, true)),
 		Delay:       defaultDelay,
 		Exponential: keyword(&d.ds, b, "delay_function", []string{"constant", "exponential"}) != "constant",
-		MaxDelay:    d.duration(b, "max_delay"),
+		MaxDelay:    d.positive(b, "max_delay"),
 		Jitter:      d.number(b, "jitter", defaultJitter, 0, 1, false),
-		MaxDuration: d.duration(b, "max_duration"),
+		MaxDuration: d.positive(b, "max_duration"),
 	}
 	if b.expr("delay") != nil {
 		r.Delay = d.duration(b, "delay")
