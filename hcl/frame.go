@@ -222,8 +222,9 @@ func (f *frame) fill(c *cell, l *local) {
 }
 
 // Evaluator evaluates the expressions of a flow for one run. It is safe for
-// concurrent use; the diagnostics of its methods have the kind of detail that a
-// failed step shows to a person.
+// concurrent use. What its methods take from Upstream they ask for during the
+// call only; the diagnostics they return are for the person whose step then
+// fails with invalid_input.
 //
 // Evaluating one step costs the same in a flow of a hundred steps and of fifty
 // thousand: only what an expression names is looked at, and of an output only

@@ -138,20 +138,20 @@ func parseDuration(s string) (time.Duration, error) {
 }
 
 const (
-	defaultDelay  = time.Second
-	maxAttempts   = 1000
-	defaultJitter = 0
+	defaultAttempts = 3
+	maxAttempts     = 1000
+	defaultDelay    = time.Second
 )
 
 // retry reads a retry block.
 func (d *reader) retry(b *block) Retry {
 	r := Retry{
 		On:          d.classes(b),
-		MaxAttempts: int(d.number(b, "max_attempts", 3, 1, maxAttempts, true)),
+		MaxAttempts: int(d.number(b, "max_attempts", defaultAttempts, 1, maxAttempts, true)),
 		Delay:       defaultDelay,
 		Exponential: keyword(&d.ds, b, "delay_function", []string{"constant", "exponential"}) != "constant",
 		MaxDelay:    d.positive(b, "max_delay"),
-		Jitter:      d.number(b, "jitter", defaultJitter, 0, 1, false),
+		Jitter:      d.number(b, "jitter", 0, 0, 1, false),
 		MaxDuration: d.positive(b, "max_duration"),
 	}
 	if b.expr("delay") != nil {
