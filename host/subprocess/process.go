@@ -32,6 +32,9 @@ type process struct {
 // politely is how long an idle plugin may take to end when it is asked to.
 const politely = time.Second
 
+// settle is how long a process may take to end whose connection is gone.
+const settle = 5 * time.Second
+
 // start runs the executable and waits for its handshake.
 func start(ctx context.Context, o Options, path, exe, dir string) (*process, error) {
 	tmp := filepath.Join(dir, "tmp")
@@ -128,7 +131,7 @@ func (p *process) alive() bool {
 // awaitExit waits a moment for a process whose connection has ended, and says
 // how it died.
 func (p *process) awaitExit() (how string, ended bool) {
-	t := time.NewTimer(politely)
+	t := time.NewTimer(settle)
 	defer t.Stop()
 	select {
 	case <-p.exited:

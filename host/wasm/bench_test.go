@@ -3,6 +3,7 @@ package wasm
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 
@@ -19,6 +20,23 @@ func BenchmarkWarmAttempt(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Run(context.Background(), req, okHost); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkWarmGo is an attempt of a Go command, whose runtime starts anew.
+func BenchmarkWarmGo(b *testing.B) {
+	_, p := load(b, newLoader(b, Options{}), goModule(b, `package main
+
+import "fmt"
+
+func main() { fmt.Print("{\"output\":1}") }
+`))
+	s := stepOf(b, p, "run", loader.Limits{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Run(context.Background(), request(`{}`), okHost); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -82,6 +100,37 @@ func BenchmarkMetering(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkLateness is how long after its deadline an attempt ends, at worst,
+// whatever it does. The claim is 15 ms on an idle machine.
+func BenchmarkLateness(b *testing.B) {
+	p := probePlugin(b)
+	modules := map[string]sdk.Step{}
+	for _, do := range []string{"spin", "fill", "sleep", "calls without end"} {
+		modules[do] = stepOf(b, p, "run", loader.Limits{Memory: 256 << 20})
+	}
+	for name, m := range hostileModules(b) {
+		if hostile[name].class == sdk.ClassTimeout {
+			modules[name] = stepOf(b, loadBytes(b, m), "run", loader.Limits{Memory: 256 << 20})
+		}
+	}
+	for name, s := range modules {
+		b.Run(name, func(b *testing.B) {
+			var worst time.Duration
+			for b.Loop() {
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+				_, err := s.Run(ctx, request(`{"do":"`+name+`"}`), okHost)
+				deadline, _ := ctx.Deadline()
+				worst = max(worst, time.Since(deadline))
+				cancel()
+				if sdk.AsError(err).Class != sdk.ClassTimeout {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(worst.Microseconds())/1000, "ms-late-at-worst")
+		})
 	}
 }
 

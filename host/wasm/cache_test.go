@@ -120,3 +120,36 @@ func TestEqualModulesAreShared(t *testing.T) {
 		t.Errorf("Load under an ended context gives %v", err)
 	}
 }
+
+// TestACancelledLoadIsNotContagious: of two that load the same module at once,
+// one may be cancelled.
+func TestACancelledLoadIsNotContagious(t *testing.T) {
+	t.Parallel()
+	l := newLoader(t, Options{})
+	a, err := l.Open("testdata/guests/probe.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := &shared{refs: 1, ready: make(chan struct{})}
+	digest := sdk.Sum(a.Bytes)
+	l.programs[digest] = first
+	loaded := make(chan loader.Plugin, 1)
+	go func() {
+		p, err := l.Load(context.Background(), a)
+		if err != nil {
+			t.Error(err)
+		}
+		loaded <- p
+	}()
+	first.err = &sdk.Error{Class: sdk.ClassCancelled}
+	close(first.ready)
+	l.release(digest, first)
+	if p := <-loaded; p != nil {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(l.programs) != 0 {
+		t.Error("a module stays loaded after the last Close")
+	}
+}

@@ -47,6 +47,16 @@ type shared struct {
 	err     error
 }
 
+// failed reports whether building has ended in an error.
+func (s *shared) failed() bool {
+	select {
+	case <-s.ready:
+		return s.err != nil
+	default:
+		return false
+	}
+}
+
 // New makes a Loader. The error says what is wrong with CacheDir.
 func New(o Options) (*Loader, error) {
 	if o.Logger == nil {
@@ -161,34 +171,49 @@ func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, e
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("artifact %s is %s, not wasm", a.Path, a.Kind)}
 	}
 	digest := sdk.Sum(a.Bytes)
-	l.mu.Lock()
-	s := l.programs[digest]
-	if s == nil {
-		s = &shared{ready: make(chan struct{})}
-		l.programs[digest] = s
-		s.refs++
-		l.mu.Unlock()
-		s.program, s.err = l.build(ctx, digest, a.Bytes)
-		if s.err != nil { // the next Load tries again
-			l.mu.Lock()
-			delete(l.programs, digest)
-			l.mu.Unlock()
+	s, err := l.acquire(ctx, digest, a.Bytes)
+	if err != nil {
+		return nil, loadError(a.Path, err)
+	}
+	return &plugin{program: s.program, manifest: a.Manifest, path: a.Path, release: func() { l.release(digest, s) }}, nil
+}
+
+// acquire takes a use of the compiled module. The first one who needs it builds
+// it; others wait, and build it themselves if that one was cancelled.
+func (l *Loader) acquire(ctx context.Context, digest sdk.Digest, b []byte) (*shared, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, sdk.Ended(ctx)
 		}
-		close(s.ready)
-	} else {
+		l.mu.Lock()
+		s := l.programs[digest]
+		if s == nil {
+			s = &shared{refs: 1, ready: make(chan struct{})}
+			l.programs[digest] = s
+			l.mu.Unlock()
+			s.program, s.err = l.build(ctx, digest, b)
+			close(s.ready)
+			if s.err != nil {
+				l.release(digest, s)
+			}
+			return s, s.err
+		}
 		s.refs++
 		l.mu.Unlock()
 		select {
 		case <-s.ready:
+			if s.err == nil {
+				return s, nil
+			}
+			l.release(digest, s)
+			if c := sdk.AsError(s.err).Class; c != sdk.ClassCancelled && c != sdk.ClassTimeout {
+				return nil, s.err
+			}
 		case <-ctx.Done():
 			l.release(digest, s)
 			return nil, sdk.Ended(ctx)
 		}
 	}
-	if s.err != nil {
-		return nil, loadError(a.Path, s.err)
-	}
-	return &plugin{program: s.program, manifest: a.Manifest, path: a.Path, release: func() { l.release(digest, s) }}, nil
 }
 
 func loadError(path string, err error) *sdk.Error {
@@ -204,12 +229,11 @@ func (l *Loader) release(digest sdk.Digest, s *shared) {
 	l.mu.Lock()
 	s.refs--
 	last := s.refs == 0
-	if last && l.programs[digest] == s {
+	if l.programs[digest] == s && (last || s.failed()) { // the next Load tries again
 		delete(l.programs, digest)
 	}
 	l.mu.Unlock()
 	if last {
-		<-s.ready
 		if s.program != nil {
 			s.program.close()
 		}

@@ -15,6 +15,7 @@ func reserve(n uint64) []byte {
 	if err != nil {
 		panic(fmt.Errorf("memory of %d bytes: %w", n, err)) // caught by program.call
 	}
+	preferHuge(b)
 	return b
 }
 

@@ -16,7 +16,7 @@ const (
 
 // meterVersion changes whenever the same module is rewritten differently; it is
 // part of the name of a cache entry.
-const meterVersion = "1"
+const meterVersion = "2"
 
 const (
 	// quantum is how much is spent between two looks at the deadline: about a
