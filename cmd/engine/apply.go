@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,12 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			if f.concurrency < 0 {
 				return exit(exitUsage, "--concurrency %d is negative", f.concurrency)
 			}
-			v := newApplyView(io, f.json)
+			how, err := chooseProgress(f.progress, io.err, f.json, os.Getenv)
+			if err != nil {
+				return err
+			}
+			v, io := newApplyView(c.Context(), io, f.json, how)
+			defer v.close()
 			l, err := f.load(io, flowPath(args), true, v)
 			if err != nil {
 				return err
@@ -50,13 +56,18 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			if err != nil {
 				return failure(err, l.flow.Workflow(), v)
 			}
-			if err := v.result(res); err != nil {
-				return err
-			}
+			v.close()
+			v.result(res)
+			v.outputs(res)
 			return outcome(res)
 		},
 	}
 	f.add(c)
+	mode := os.Getenv("ENGINE_PROGRESS")
+	if mode == "" {
+		mode = "auto"
+	}
+	c.Flags().StringVar(&f.progress, "progress", mode, "how stderr tells the run: auto, tty, plain, quiet (`how`); default $ENGINE_PROGRESS, else auto")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "attempts at once `N`, where the workflow does not say")
 	return c
 }

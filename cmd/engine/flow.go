@@ -34,6 +34,7 @@ type flowFlags struct {
 	fresh       bool
 	run         string
 	concurrency int
+	progress    string
 	json        bool
 }
 

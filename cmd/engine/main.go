@@ -164,8 +164,8 @@ func newVersion(io streams) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(io.out, version)
-			return err
+			fmt.Fprintln(io.out, version)
+			return nil
 		},
 	}
 }

@@ -72,7 +72,8 @@ func newRuns(io streams) *cobra.Command {
 			if len(ss) == 0 && !asJSON {
 				fmt.Fprintln(io.err, "no runs yet; see: engine apply")
 			}
-			return w.Flush()
+			_ = w.Flush() // a reader that went away is no mistake
+			return nil
 		},
 	}
 	addState(c, &state)

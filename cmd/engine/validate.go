@@ -36,8 +36,8 @@ func newValidate(io streams) *cobra.Command {
 			if err := v.report(wf, diags); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(io.out, "%s is valid: workflow %q, %s\n", path, wf.Name, count(len(wf.Steps), "step"))
-			return err
+			fmt.Fprintf(io.out, "%s is valid: workflow %q, %s\n", path, wf.Name, count(len(wf.Steps), "step"))
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON to stdout, one object a line")

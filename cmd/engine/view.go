@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host"
@@ -73,12 +74,14 @@ func writeVersion(w io.Writer) {
 // control characters and invalid bytes are shown, not sent. Newlines and tabs
 // stay.
 func escape(s string) string {
-	if strings.IndexFunc(s, hostile) < 0 {
+	if strings.IndexFunc(s, hostile) < 0 && utf8.ValidString(s) {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s {
+	for i, r := range s {
 		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case !hostile(r):
 			b.WriteRune(r)
 		case r < 0x80:
@@ -107,8 +110,11 @@ func hostile(r rune) bool {
 
 // oneLine is escaped text on one line.
 func oneLine(s string) string {
-	return escape(strings.ReplaceAll(strings.TrimSpace(s), "\n", "\\n"))
+	return escape(lineBreaks.Replace(strings.TrimSpace(s)))
 }
+
+// lineBreaks shows what would begin a line or move to a column.
+var lineBreaks = strings.NewReplacer("\n", `\n`, "\t", " ", "\u2028", `\u2028`, "\u2029", `\u2029`)
 
 // short is a duration as people read it.
 func short(d time.Duration) string {
@@ -135,33 +141,46 @@ func saved(d time.Duration, tokens int64) string {
 type applyView interface {
 	diagView
 	host.Observer
-	result(*host.Result) error
+	// result tells how the run ended.
+	result(*host.Result)
+	// outputs prints the flow's outputs to stdout.
+	outputs(*host.Result)
+	// close is called once, before anything is printed by others.
+	close()
 }
 
-func newApplyView(io streams, asJSON bool) applyView {
-	if asJSON {
-		writeVersion(io.out)
-		return &jsonApply{jsonDiags{io}}
-	}
-	return &textApply{textDiags: textDiags{io}}
+// jsonApply prints the events as they are; the last line is outputs. story
+// tells the same to a person on stderr, or is nil.
+type jsonApply struct {
+	jsonDiags
+	story applyView
 }
-
-// jsonApply prints the events as they are; the last line is outputs.
-type jsonApply struct{ jsonDiags }
 
 func (v *jsonApply) Observe(events []host.Event) {
 	for i := range events {
 		writeJSON(v.io.out, &events[i])
 	}
+	if v.story != nil {
+		v.story.Observe(events)
+	}
 }
 
-func (v *jsonApply) result(*host.Result) error { return nil }
+func (v *jsonApply) result(res *host.Result) {
+	if v.story != nil {
+		v.story.result(res)
+	}
+}
+
+func (v *jsonApply) outputs(*host.Result) {} // an event
+
+func (v *jsonApply) close() {
+	if v.story != nil {
+		v.story.close()
+	}
+}
 
 // textApply prints one line per fact to stderr and the outputs to stdout.
-type textApply struct {
-	textDiags
-	streaming string // the step whose emitted text is on the current line
-}
+type textApply struct{ textDiags }
 
 func (v *textApply) Observe(events []host.Event) {
 	for i := range events {
@@ -219,7 +238,7 @@ func (v *textApply) line(e *host.Event) string {
 	case host.EventCancelled:
 		return word("")
 	case host.EventLog:
-		return fmt.Sprintf("  %-10s %s: %s", e.Level, e.Step, oneLine(e.Message)) + fields(e.Fields)
+		return fmt.Sprintf("  %-10s %s: %s", oneLine(e.Level), e.Step, oneLine(e.Message)) + fields(e.Fields)
 	}
 	return ""
 }
@@ -235,7 +254,7 @@ func fields(m map[string]any) string {
 	return " " + escape(string(b))
 }
 
-func (v *textApply) result(res *host.Result) error {
+func (v *textApply) result(res *host.Result) {
 	w := v.io.err
 	switch {
 	case !res.Opened:
@@ -257,9 +276,11 @@ func (v *textApply) result(res *host.Result) error {
 		fmt.Fprintln(w)
 	}
 	v.failures(res)
-	writeOutputs(v.io, res.Outputs)
-	return nil
 }
+
+func (v *textApply) outputs(res *host.Result) { writeOutputs(v.io, res.Outputs) }
+
+func (v *textApply) close() {}
 
 // failures says what failed, what is safe, and how to go on.
 func (v *textApply) failures(res *host.Result) {

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestScenarios: the tests that testdata/scenarios.md names exist.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../testdata/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("grep", "-rohE", "--include=*_test.go", `^func (Test|Benchmark)[A-Za-z0-9]+`, "../..").Output()
+	if err != nil {
+		t.Fatalf("grep: %v", err)
+	}
+	have := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		have[strings.TrimSpace(strings.TrimPrefix(line, "func "))] = true
+	}
+	for _, name := range regexp.MustCompile(`\b(Test|Benchmark)[A-Z][A-Za-z0-9]+`).FindAllString(string(page), -1) {
+		if !have[name] {
+			t.Errorf("testdata/scenarios.md names %s, which does not exist", name)
+		}
+	}
+	for _, name := range regexp.MustCompile(`[a-z/]+\.txtar`).FindAllString(string(page), -1) {
+		if !strings.Contains(name, "/") {
+			name = "testdata/script/" + name
+		}
+		if _, err := os.Stat("../../" + name); err != nil {
+			t.Errorf("testdata/scenarios.md names %s: %v", name, err)
+		}
+	}
+}
