@@ -2,6 +2,7 @@ package subprocess
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,7 +22,7 @@ func digest(f io.Reader, size int64, sidecar []byte, w io.Writer) (sdk.Digest, e
 		return sdk.Digest{}, err
 	}
 	if n != size {
-		return sdk.Digest{}, fmt.Errorf("it changed while it was read; try again")
+		return sdk.Digest{}, errors.New("it changed while it was read; try again")
 	}
 	if sidecar != nil {
 		fmt.Fprintf(h, "%d:%s", len(sidecar), sidecar)

@@ -127,14 +127,14 @@ func identify(b []byte) executable {
 		if len(b) < 20 {
 			return e.on("an unknown CPU (the file is cut off)", "none")
 		}
-		return e.cpuOf(uint32(order.Uint16(b[18:])), lookup16(elfMachines, order.Uint16(b[18:])))
+		return e.cpuOf(uint32(order.Uint16(b[18:])), elfMachines[order.Uint16(b[18:])])
 	case bytes.HasPrefix(b, []byte("MZ")) && len(b) >= 0x40:
 		at := int64(binary.LittleEndian.Uint32(b[0x3c:]))
 		if at+6 > int64(len(b)) || !bytes.HasPrefix(b[at:], []byte("PE\x00\x00")) {
 			return executable{}
 		}
 		m := binary.LittleEndian.Uint16(b[at+4:])
-		return executable{format: "PE", oses: []string{"windows"}}.cpuOf(uint32(m), lookup16(peMachines, m))
+		return executable{format: "PE", oses: []string{"windows"}}.cpuOf(uint32(m), peMachines[m])
 	case len(b) >= 8 && (binary.LittleEndian.Uint32(b) == 0xfeedfacf || binary.LittleEndian.Uint32(b) == 0xfeedface):
 		cpu := binary.LittleEndian.Uint32(b[4:])
 		return executable{format: "Mach-O", oses: []string{"darwin", "ios"}}.cpuOf(cpu, machCPUs[cpu])
@@ -156,8 +156,6 @@ func universal(b []byte) executable {
 	e.cpu = strings.Join(e.archs, ", ")
 	return e
 }
-
-func lookup16(m map[uint16]string, k uint16) string { return m[k] }
 
 func (e executable) cpuOf(number uint32, arch string) executable {
 	if arch == "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -40,8 +41,8 @@ var wasiNames = nameSet(`args_get args_sizes_get clock_res_get clock_time_get en
 
 func nameSet(names string) map[string]bool {
 	set := map[string]bool{}
-	for _, n := range bytes.Fields([]byte(names)) {
-		set[string(n)] = true
+	for _, n := range strings.Fields(names) {
+		set[n] = true
 	}
 	return set
 }

@@ -1,8 +1,6 @@
 package wasm
 
-import (
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // The rewriter's own names in a metered module. A module that uses them itself
 // was refused by the pre-scan.
