@@ -60,7 +60,7 @@ plugin "report" {
 
 step "split" {
   uses  = plugin.split.split
-  input = { text = coalesce(var.text, file("text/holmes.txt")) }
+  input = { text = var.text == null ? file("text/holmes.txt") : var.text }
 }
 
 step "entities" {
