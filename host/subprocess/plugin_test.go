@@ -145,22 +145,27 @@ func TestStderr(t *testing.T) {
 func TestTheEndOfTheContext(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, self bool) {
-		s := stepOf(t, load(t, newLoader(t, self), probe(t, probeManifest)), "probe", loader.Limits{Grace: 200 * time.Millisecond})
-		first, err := run(t, s, `{"do":"pid"}`)
+		p := load(t, newLoader(t, self), probe(t, probeManifest))
+		patient := stepOf(t, p, "probe", loader.Limits{Grace: time.Minute})
+		first, err := run(t, patient, `{"do":"pid"}`)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
-			do   string
-			same bool // the process lives on
-		}{{"obey", true}, {"hang", false}, {"stop", false}} {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			_, err := s.Run(ctx, request(`{"do":"`+c.do+`"}`), &recorder{})
-			cancel()
+			do    string
+			grace time.Duration
+			same  bool // the process lives on
+		}{{"obey", time.Minute, true}, {"hang", 50 * time.Millisecond, false}, {"stop", 50 * time.Millisecond, false}} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			entered := hostFunc(func(context.Context, []byte) ([]byte, error) { // the step says that it has begun
+				cancel(context.DeadlineExceeded)
+				return []byte(`{"ok":{}}`), nil
+			})
+			_, err := stepOf(t, p, "probe", loader.Limits{Grace: c.grace}).Run(ctx, request(`{"do":"`+c.do+`"}`), entered)
 			if sdk.AsError(err).Class != sdk.ClassTimeout {
 				t.Errorf("%s: %v", c.do, err)
 			}
-			if pid, err := run(t, s, `{"do":"pid"}`); err != nil || (pid == first) != c.same {
+			if pid, err := run(t, patient, `{"do":"pid"}`); err != nil || (pid == first) != c.same {
 				t.Errorf("after %s: process %s, before %s, %v", c.do, pid, first, err)
 			}
 		}

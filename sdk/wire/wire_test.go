@@ -140,14 +140,20 @@ func TestCancelAndDeadline(t *testing.T) {
 // while it takes nothing from the wire.
 func TestUnresponsive(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
+	release, entered := make(chan struct{}), make(chan struct{})
 	defer close(release)
 	c := connect(t, serverFunc(func(stream grpc.BidiStreamingServer[Frame, Frame]) error {
+		close(entered)
 		<-release
 		return nil
 	}))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		<-entered
+		cancel(context.DeadlineExceeded)
+	})
+	defer wg.Wait()
 	big := request(`{"x":"` + strings.Repeat("x", 900<<10) + `"}`)
 	_, err := c.Run(ctx, big, echoHost, Limits{Request: 1 << 20, Response: 1, Grace: 10 * time.Millisecond})
 	var broken *Broken

@@ -64,11 +64,14 @@ func probe(ctx context.Context, in input, host sdk.Host) (any, error) {
 	case "panic":
 		panic("at the step")
 	case "obey":
+		sdk.Log(ctx, host, "info", "begun", nil)
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	case "hang":
+		sdk.Log(ctx, host, "info", "begun", nil)
 		select {}
 	case "stop":
+		sdk.Log(ctx, host, "info", "begun", nil)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		select {}
 	case "parallel": // returns when N attempts are inside at once
