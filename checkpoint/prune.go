@@ -25,7 +25,7 @@ func parsePattern(text string) (pattern, error) {
 	pieces, piece, plain := []string(nil), []byte(nil), 0
 	end := func() error {
 		if len(pieces) == 0 && len(piece) == 0 {
-			return errors.New("a name between dots is empty; escape a dot inside a name as \\.")
+			return errors.New("a name between dots is empty; write \\. for a dot inside a name")
 		}
 		if len(pieces) == 2 && len(piece) == 0 && plain == 0 {
 			p = append(p, segment{any: true})

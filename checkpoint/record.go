@@ -68,6 +68,10 @@ type DataRef struct {
 	SHA256 sdk.Digest `json:"sha256"` // of the bytes
 }
 
+// LargeData is the size in bytes above which a durable store keeps an output
+// apart from the records, once per tenant however many records have it.
+const LargeData = 64 << 10
+
 // HasData reports whether the output can be read back: true for every record
 // that is not a husk. A skipped step has no output and lacks nothing.
 func (h *Head) HasData() bool { return h.Outcome != Succeeded || h.Data.Seq != 0 }

@@ -116,6 +116,35 @@ func BenchmarkDurableChain(b *testing.B) {
 	report(b, time.Since(start), disk)
 }
 
+// BenchmarkLargeChain: the same with outputs of 1 MiB, each of its own. The
+// claim: the chain goes at the speed of the disk.
+func BenchmarkLargeChain(b *testing.B) {
+	s, disk := benchOpen(b)
+	san, err := checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	fill := strings.Repeat("x", 1<<20)
+	b.SetBytes(1 << 20)
+	b.ResetTimer()
+	start := time.Now()
+	for i := range b.N {
+		out, err := san.Sanitize(json.RawMessage(fmt.Sprintf(`"%d%s"`, i, fill)), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		batch := checkpoint.NewBatch("default", "bench")
+		batch.PutCheckpoint(&checkpoint.Record{Head: checkpoint.Head{Step: fmt.Sprint("step.s", i), Run: "r_abcdefghijkl"}}, out)
+		if _, err := s.Commit(context.Background(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Barrier(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	report(b, time.Since(start), disk)
+}
+
 // BenchmarkFanOut: instances that end side by side.
 func BenchmarkFanOut(b *testing.B) {
 	s, disk := benchOpen(b)

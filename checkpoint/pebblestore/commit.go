@@ -4,13 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/retrace-dev/engine/checkpoint"
 )
 
-// Commit implements checkpoint.Store.
+// Commit implements checkpoint.Store. It waits for the disk only while 64 MiB of
+// large outputs have not reached it.
 func (s *Store) Commit(ctx context.Context, b *checkpoint.Batch) (checkpoint.Seq, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -30,15 +32,19 @@ func (s *Store) Commit(ctx context.Context, b *checkpoint.Batch) (checkpoint.Seq
 	if err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
+	large := cloneLarge(b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.room(ctx); err != nil {
+		return 0, err
+	}
 	if err := s.failed(); err != nil {
 		return 0, fmt.Errorf("store %s: commit: %w", s.dir, err)
 	}
 	if len(b.Items) == 0 {
 		return s.last, nil
 	}
-	last, err := s.apply(b, parts)
+	last, err := s.apply(b, parts, large)
 	if err != nil {
 		return 0, fmt.Errorf("store %s: commit: %w", s.dir, err)
 	}
@@ -69,9 +75,46 @@ func encodeParts(b *checkpoint.Batch) (parts [][]byte, err error) {
 	return parts, nil
 }
 
+// cloneLarge copies the large outputs, which must outlive the batch; nil for
+// other items. Most batches have none.
+func cloneLarge(b *checkpoint.Batch) (large [][]byte) {
+	for i := range b.Items {
+		if data := b.Items[i].Data; len(data) > checkpoint.LargeData {
+			if large == nil {
+				large = make([][]byte, len(b.Items))
+			}
+			large[i] = slices.Clone(data)
+		}
+	}
+	return large
+}
+
+// room waits until there is room for large outputs; the caller holds mu.
+func (s *Store) room(ctx context.Context) error {
+	for s.pending.bytes >= maxPending && s.failed() == nil {
+		if err := s.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits until durable or cause has changed; the caller holds mu.
+func (s *Store) wait(ctx context.Context) error {
+	changed := s.changed
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // apply writes the batch into the log and the memory table, without a sync. The
 // caller holds mu, so that the order of the log is that of the Seqs.
-func (s *Store) apply(b *checkpoint.Batch, parts [][]byte) (checkpoint.Seq, error) {
+func (s *Store) apply(b *checkpoint.Batch, parts, large [][]byte) (checkpoint.Seq, error) {
 	batch := s.db.NewBatch()
 	defer batch.Close()
 	set := func(key, value []byte) {
@@ -91,7 +134,15 @@ func (s *Store) apply(b *checkpoint.Batch, parts [][]byte) (checkpoint.Seq, erro
 			n := len(key)
 			key = checkpoint.AppendHead(key, h)
 			set(key[:n], key[n:])
-			if it.Data != nil {
+			switch {
+			case large != nil && large[i] != nil:
+				e := blobEntry{first: s.last + 1, size: h.Data.Size, sum: h.Data.SHA256}
+				key = appendSeq(tenantPrefix(key[:0], b.Tenant, kindBlob), seq)
+				n := len(key)
+				key = e.append(key)
+				set(key[:n], key[n:])
+				s.pending.add(blobKey{b.Tenant, e.sum}, large[i])
+			case it.Data != nil:
 				key = appendSeq(tenantPrefix(key[:0], b.Tenant, kindData), seq)
 				set(key, it.Data)
 			}
@@ -147,13 +198,20 @@ func (s *Store) syncLoop() {
 	s.end(checkpoint.ErrClosed)
 }
 
-// sync makes everything committed so far durable. The record of the log that it
+// sync makes everything committed so far durable, files before the records that
+// name them. The record of the log that it
 // syncs is an empty one: an empty batch would sync nothing.
 func (s *Store) sync() error {
 	s.mu.Lock()
-	target, durable := s.last, s.durable
+	target, durable, files := s.last, s.durable, s.pending.list
 	s.mu.Unlock()
 	if err := s.failure.cause(); err != nil || target == durable {
+		return err
+	}
+	if err := s.blobs.write(files); err != nil {
+		s.failure.set(fmt.Errorf("large output: %w", err))
+	}
+	if err := s.failure.cause(); err != nil {
 		return err
 	}
 	if err := s.db.LogData(nil, pebble.Sync); err != nil {
@@ -164,6 +222,7 @@ func (s *Store) sync() error {
 	}
 	s.mu.Lock()
 	s.durable = target
+	s.pending.done(len(files))
 	s.broadcast()
 	s.mu.Unlock()
 	s.head.put(target)
@@ -197,14 +256,8 @@ func (s *Store) Barrier(ctx context.Context) error {
 	defer s.mu.Unlock()
 	target := s.last
 	for s.durable < target && s.cause == nil {
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-changed:
-			s.mu.Lock()
-		case <-ctx.Done():
-			s.mu.Lock()
-			return context.Cause(ctx)
+		if err := s.wait(ctx); err != nil {
+			return err
 		}
 	}
 	if s.durable < target || s.cause != nil {

@@ -39,8 +39,11 @@ func newWorkload(t *testing.T, seed uint64) *workload {
 // text is the output of the checkpoint with this Seq.
 func text(seq checkpoint.Seq) string {
 	size := int(seq*2654435761) % 1500
-	if seq%97 == 0 {
-		size = 70 << 10 // beyond a memory table: Pebble takes another path
+	switch {
+	case seq%97 == 0:
+		size = 60 << 10 // nearly a memory table: Pebble takes another path
+	case seq%29 == 0:
+		size = 66 << 10 // a file of its own
 	}
 	return fmt.Sprintf(`"%d%s"`, seq, strings.Repeat("x", size))
 }

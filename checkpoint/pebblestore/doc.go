@@ -25,6 +25,17 @@
 // were reported as persisted (Store.Behind). It lies outside of Pebble, so that
 // a directory without its database is not mistaken for a new one.
 //
+// Why are large outputs files? In the database each would be written three times
+// (log, table, compaction) and push the heads, which every plan reads, out of
+// the cache. By their digest equal ones are stored once, and never across
+// tenants, which would tell one what another has.
+//
+// When is such a file written? By the syncing goroutine, before the sync of the
+// log that makes its record durable, so that the run's loop waits for no file.
+// The kernel may write the log back earlier by itself; a store that a crash has
+// left like that is cut before the first batch that lacks a file (cutIncomplete),
+// and is again a prefix of what was committed.
+//
 // Why is one writer enough? Runs of one state directory wait for each other, and
 // a lock that dies with its process needs no lease and no unlock command.
 package pebblestore

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -14,16 +16,23 @@ import (
 
 var update = flag.Bool("update", false, "write the golden store of the newest layout anew")
 
-const goldenDir = "testdata/v1"
-
-// TestLayout1 opens a store that the first version wrote.
-func TestLayout1(t *testing.T) {
+// TestLayouts opens stores as each version of the layout left them.
+func TestLayouts(t *testing.T) {
 	t.Parallel()
 	if *update {
-		writeGolden(t)
+		writeGolden(t, fmt.Sprint("testdata/v", layoutVersion))
 	}
+	for v := 1; v <= layoutVersion; v++ {
+		t.Run(fmt.Sprint(v), func(t *testing.T) {
+			t.Parallel()
+			testLayout(t, v)
+		})
+	}
+}
+
+func testLayout(t *testing.T, version int) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(goldenDir)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(fmt.Sprint("testdata/v", version))); err != nil {
 		t.Fatal(err)
 	}
 	s := mustOpen(t, dir, Options{})
@@ -54,12 +63,28 @@ func TestLayout1(t *testing.T) {
 	if err := errors.Join(err, err2); err != nil || len(as) != 1 || as[0].Error.Message != "忙" || len(is) != 1 || is[0].Effects != sdk.EffectsOnce {
 		t.Errorf("attempts %+v, intents %+v, %v", as, is, err)
 	}
-	if seq := commitOne(t, s); seq != 6 {
-		t.Errorf("Seq %d, want 6", seq)
+	last := checkpoint.Seq(5)
+	if version >= 2 {
+		last++
+		x, err := s.Snapshot(ctx, "default", "large")
+		if err != nil || x.Len() != 1 {
+			t.Fatalf("%d heads, %v", x.Len(), err)
+		}
+		if d, err := s.Data(ctx, "default", x.Head("step.large", "").Data); err != nil || string(d) != goldenLarge {
+			t.Errorf("large output of %d bytes, %v", len(d), err)
+		}
+	}
+	if seq := commitOne(t, s); seq != last+1 {
+		t.Errorf("Seq %d, want %d", seq, last+1)
+	}
+	if v, err := s.get(keyVersion); err != nil || v[0] != layoutVersion {
+		t.Errorf("the layout is %v, %v after a commit", v, err)
 	}
 }
 
-func writeGolden(t *testing.T) {
+var goldenLarge = `"` + strings.Repeat("大", 30_000) + `"`
+
+func writeGolden(t *testing.T, goldenDir string) {
 	t.Helper()
 	if err := os.RemoveAll(goldenDir); err != nil {
 		t.Fatal(err)
@@ -78,10 +103,11 @@ func writeGolden(t *testing.T) {
 	b.PutRun(&checkpoint.RunRecord{ID: "r_1", Workflow: "流程", Status: checkpoint.RunFailed})
 	b.PutAttempt(&checkpoint.AttemptRecord{Run: "r_1", Step: "step.a", Attempt: 1, Error: &sdk.Error{Class: sdk.ClassAPIError, Message: "忙"}})
 	b.PutIntent(&checkpoint.Intent{Run: "r_1", Step: "step.c", Attempt: 1, Effects: sdk.EffectsOnce})
-	s := mustOpen(t, filepath.FromSlash(goldenDir), Options{})
+	s := mustOpen(t, filepath.FromSlash(goldenDir), Options{MemTableBytes: 64 << 10}) // a short log
 	if _, err := s.Commit(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
+	put(t, s, "default", "large", "step.large", goldenLarge)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

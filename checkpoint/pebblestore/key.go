@@ -12,6 +12,7 @@ import (
 //	h workflow seq   head of a checkpoint       what Snapshot scans
 //	c seq            workflow, context          what Record adds to the head
 //	d seq            output                     removed to make a husk
+//	b seq            which file holds a large output, instead of d
 //	r run seq        workflow, run record
 //	a run seq        attempt
 //	i run seq        intent
@@ -22,6 +23,7 @@ const (
 	kindHead    = 'h'
 	kindContext = 'c'
 	kindData    = 'd'
+	kindBlob    = 'b'
 	kindRun     = 'r'
 	kindAttempt = 'a'
 	kindIntent  = 'i'
@@ -32,8 +34,9 @@ var (
 	keyLast    = []byte{0, 'q'} // the last Seq, in every batch
 )
 
-// layoutVersion is the version of this layout.
-const layoutVersion = 1
+// layoutVersion is the version of this layout. Version 1 had no b: its large
+// outputs lie under d and are read from there.
+const layoutVersion = 2
 
 func appendName(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)

@@ -102,9 +102,16 @@ func (s *Store) Snapshot(ctx context.Context, tenant, workflow string) (*checkpo
 	return x, nil
 }
 
-// Data implements checkpoint.Store.
+// Data implements checkpoint.Store. An error about a large output names its
+// file.
 func (s *Store) Data(ctx context.Context, tenant string, ref checkpoint.DataRef) (data json.RawMessage, err error) {
 	err = s.read(ctx, fmt.Sprintf("data of record %d", ref.Seq), func() error {
+		if ref.Size > checkpoint.LargeData {
+			large := false
+			if data, large, err = s.largeData(tenant, ref); large {
+				return err
+			}
+		}
 		data, err = s.get(appendSeq(tenantPrefix(nil, tenant, kindData), ref.Seq))
 		if err != nil {
 			return err

@@ -68,6 +68,7 @@ type Store struct {
 	failure  *failure
 	behind   checkpoint.Seq
 	head     *headWriter // nil if readOnly
+	blobs    *blobs
 
 	// life is held for reading by everything that uses db, and for writing by
 	// Close, since Pebble panics when it is used after its Close.
@@ -81,6 +82,7 @@ type Store struct {
 	cause   error         // why nothing can be committed any more
 	changed chan struct{} // closed and replaced when durable or cause changes
 	buf     []byte        // for keys and heads
+	pending pending       // large outputs on their way to disk
 
 	persisted chan checkpoint.Seq
 	wake      chan struct{} // something was committed
@@ -115,6 +117,7 @@ func open(dir string, o Options, readOnly bool) (_ *Store, err error) {
 		wake:      make(chan struct{}, 1),
 		stop:      make(chan struct{}),
 		done:      make(chan struct{}),
+		pending:   pending{byKey: map[blobKey][]byte{}},
 	}
 	db := s.fs.PathJoin(dir, dbDir)
 	if readOnly {
@@ -156,6 +159,7 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 	}
 	l := logger{s.log, s.failure}
 	disk := newFrozenFS(s.fs, s.failure)
+	s.blobs = &blobs{fs: disk, dir: s.dir, ready: map[string]bool{}}
 	s.db, err = pebble.Open(dir, &pebble.Options{
 		FS:                          disk,
 		Lock:                        s.lock,
@@ -171,6 +175,9 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 	})
 	if err == nil {
 		err = s.begin()
+	}
+	if err == nil && !s.readOnly && known {
+		err = s.cutIncomplete(head)
 	}
 	if err == nil && head > s.last {
 		s.behind, s.last, s.durable = head, head, head // no Seq is given twice
@@ -260,6 +267,11 @@ func (s *Store) begin() error {
 		return fmt.Errorf("%w: its version cannot be read", checkpoint.ErrCorrupt)
 	case v[0] > layoutVersion:
 		return fmt.Errorf("layout version %d, this engine knows 1 to %d: %w", v[0], layoutVersion, errNewer)
+	case v[0] < layoutVersion && !s.readOnly:
+		// An earlier engine would not find what is written from now on.
+		if err := s.db.Set(keyVersion, []byte{layoutVersion}, pebble.Sync); err != nil {
+			return err
+		}
 	}
 	last, err := s.get(keyLast)
 	if err != nil || len(last) != 8 {
