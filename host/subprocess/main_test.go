@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -145,15 +144,4 @@ func (r *recorder) Call(_ context.Context, msg []byte) ([]byte, error) {
 	defer r.mu.Unlock()
 	r.msgs = append(r.msgs, string(msg))
 	return []byte(`{"ok":{}}`), nil
-}
-
-func (r *recorder) count(substring string) (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, m := range r.msgs {
-		if strings.Contains(m, substring) {
-			n++
-		}
-	}
-	return n
 }
