@@ -145,12 +145,12 @@ func step(live []pattern, name []byte) (below []pattern, hit bool) {
 			below = appendLive(below, p)
 		case !p[0].matches(name):
 		case len(p) == 1:
-			return nil, true
+			hit = true // what waits below still counts if this is an element, which stays
 		default:
 			below = appendLive(below, p[1:])
 		}
 	}
-	return below, false
+	return below, hit
 }
 
 // skip passes over a value, cutting what live names inside it.

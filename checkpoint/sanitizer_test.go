@@ -38,6 +38,7 @@ func TestSanitize(t *testing.T) {
 		{"items.*.request_id", `{"items":[{"request_id":2,"n":1},[],{"n":2}]}`, `{"items":[{"n":1},[],{"n":2}]}`},
 		{"items.1.n", `{"items":[{"n":1},{"n":2}]}`, `{"items":[{"n":1},{}]}`},
 		{"items.1", `{"items":[1,2]}`, `{"items":[1,2]}`}, // an element is no member
+		{"*,*.a", `[{"a":1}]`, `[{}]`}, // and what is inside it counts still
 		{"items.1", `{"items":{"1":1,"2":2}}`, `{"items":{"2":2}}`},
 		{"**.id", `{"id":1,"a":[{"id":2,"b":{"id":3}}],"idx":4}`, `{"a":[{"b":{}}],"idx":4}`},
 		{"a.**.z", `{"z":1,"a":{"z":2,"b":{"c":{"z":3,"y":4}}}}`, `{"z":1,"a":{"b":{"c":{"y":4}}}}`},
