@@ -106,7 +106,7 @@ or an edit the same command runs only what must run.`,
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.SetIn(io.in)
-	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newVersion(io))
+	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newGraph(io), newVersion(io))
 	return root
 }
 

@@ -94,6 +94,14 @@ func (st *shownStep) add(e *host.Event) {
 	}
 }
 
+// stateIn is the step's state in its run, as a word.
+func (st *shownStep) stateIn(s *story) string {
+	if s.Status == checkpoint.RunInterrupted && st.State == "running" {
+		return "interrupted"
+	}
+	return st.State
+}
+
 func newShow(io streams) *cobra.Command {
 	var state string
 	var asJSON bool
@@ -143,11 +151,7 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 	w := io.out
 	fmt.Fprintf(w, "run %s of workflow %q: %s, started %s\n", s.ID, s.Workflow, s.Status, s.Started.Local().Format(time.DateTime))
 	for _, st := range steps {
-		state := st.State
-		if s.Status == checkpoint.RunInterrupted && state == "running" {
-			state = "interrupted"
-		}
-		fmt.Fprintf(w, "  %-11s %s", state, st.Step)
+		fmt.Fprintf(w, "  %-11s %s", st.stateIn(s), st.Step)
 		if st.Checkpoint != "" {
 			fmt.Fprintf(w, " (%s", st.Checkpoint)
 			if !st.Persisted {
