@@ -127,7 +127,7 @@ step "b" {
 // TestTextSurvives: text of any script passes through expressions.
 func TestTextSurvives(t *testing.T) {
 	t.Parallel()
-	for _, s := range []string{"中文", "🏴\U000E0067\U000E0062\U000E0073\U000E0063\U000E0074\U000E007F", "שלום ‮x", "\"quotes\" \\ ${x} %{y}", "a\r\nb\t\x00", "\u2028<&>"} {
+	for _, s := range []string{"中文", "🏴\U000E0067\U000E0062\U000E0073\U000E0063\U000E0074\U000E007F", "שלום \u202ex", "\"quotes\" \\ ${x} %{y}", "a\r\nb\t\x00", "\u2028<&>"} {
 		lit, err := sdk.Marshal(s)
 		if err != nil {
 			t.Fatal(err)

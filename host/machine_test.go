@@ -38,7 +38,6 @@ type puppet struct {
 	seq      checkpoint.Seq
 	synced   checkpoint.Seq
 	busy     map[int32]bool
-	running  map[int32]bool
 	attempts map[int32]int
 	notes    []string
 	finish   *command

@@ -56,10 +56,9 @@ output "all" { value = [step.end.output, step.s5.output, step.side1.output.words
 }
 
 type killRig struct {
-	t       *testing.T
-	engine  string
-	dir     string
-	applies int
+	t      *testing.T
+	engine string
+	dir    string
 }
 
 func newKillRig(t *testing.T, engine, note, upper string) *killRig {
