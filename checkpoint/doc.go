@@ -32,4 +32,11 @@
 //
 // Why does the memory store encode what it keeps? So that it gives what a
 // durable store gives, and a test on it is a test of both.
+//
+// Why does retention decide in a pure function? What may go depends on all records
+// at once, and a wrong answer loses work without a word. Select is compared with
+// the rules written down the slow way; a store only carries out its Decision.
+//
+// Why does a size budget make husks and remove no records? A record is small and
+// keeps what is below it current; only who needs the output runs the step again.
 package checkpoint

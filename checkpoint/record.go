@@ -191,7 +191,8 @@ type RunRecord struct {
 	Live      time.Duration              `json:"live"` // summed over continuations
 	Continued int                        `json:"continued,omitempty"`
 	Engine    string                     `json:"engine"`
-	Used      sdk.Digest                 `json:"used,omitzero"` // over the records a succeeded run ended with
+	Used      sdk.Digest                 `json:"used,omitzero"`    // over the records a succeeded run ended with
+	Reused    []Seq                      `json:"reused,omitempty"` // records of earlier runs that it used; retention keeps them
 	Counts    map[string]int             `json:"counts,omitempty"`
 	Reruns    map[string]int             `json:"reruns,omitempty"` // how often a step was asked to run again, in the chain
 }

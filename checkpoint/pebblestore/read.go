@@ -272,3 +272,26 @@ func list[T checkpoint.Part](ctx context.Context, s *Store, what string, prefix 
 	}
 	return all, nil
 }
+
+// Heads calls f with the head of every checkpoint of a tenant, workflow by
+// workflow in the order of commit; an error of f ends it. Unlike Snapshot it
+// passes nothing over. f must not use the store.
+func (s *Store) Heads(ctx context.Context, tenant string, f func(checkpoint.Stored) error) error {
+	return s.read(ctx, "heads", func() error { return s.heads(ctx, tenant, f) })
+}
+
+func (s *Store) heads(ctx context.Context, tenant string, f func(checkpoint.Stored) error) error {
+	prefix := tenantPrefix(nil, tenant, kindHead)
+	return s.scan(ctx, prefix, func(key, value []byte) error {
+		workflow, _, ok := splitName(key[len(prefix):])
+		h, err := checkpoint.DecodeHead(value)
+		if !ok && err == nil {
+			err = checkpoint.ErrFormat
+		}
+		if err != nil {
+			return undecodable(key, err)
+		}
+		h.Seq, _ = keySeq(key)
+		return f(checkpoint.Stored{Workflow: workflow, Head: h})
+	})
+}

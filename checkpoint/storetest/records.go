@@ -39,6 +39,7 @@ func testRoundTrip(t *testing.T, s checkpoint.Store) {
 		Error:   &sdk.Error{Class: sdk.ClassTimeout, Code: "c", Message: "m", Path: "/p", RetryAfterMS: 5, Details: json.RawMessage(`[1]`), Stderr: "e"},
 		Created: created, Ended: created.Add(time.Minute), Live: time.Minute, Continued: 2, Engine: "1.0.0",
 		Used:   sdk.Sum([]byte("used")),
+		Reused: []checkpoint.Seq{3, 1},
 		Counts: map[string]int{"ran": 1},
 	}
 	attempt := &checkpoint.AttemptRecord{Run: "r_1", Step: "step.a", Instance: "k", Attempt: 2,

@@ -1,0 +1,308 @@
+package checkpoint
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// Policy says what may be removed from a store. The zero Policy removes only
+// what has expired at the zero time, which is nothing.
+type Policy struct {
+	Now      time.Time // records that expired before go
+	Keep     int       // of a step instance the newest N records stay, and of a workflow with the same variable values the newest N runs; 0 = all
+	MaxBytes int64     // of all outputs together; the oldest lose theirs first; 0 = no limit
+}
+
+// Stored is a checkpoint as retention sees it.
+type Stored struct {
+	Workflow string
+	*Head
+}
+
+// RemovalReason says why something may go.
+type RemovalReason string
+
+// The reasons, in the order in which they are looked for.
+const (
+	RemoveExpired    RemovalReason = "expired"    // its time to live is over
+	RemoveSuperseded RemovalReason = "superseded" // Policy.Keep newer ones of the step instance stay
+	RemoveBudget     RemovalReason = "budget"     // Policy.MaxBytes
+)
+
+// Removal is one checkpoint that goes, or the output of one.
+type Removal struct {
+	Stored
+	Reason RemovalReason
+}
+
+// Decision is what Select found. The lists are in the order of Seq, the runs in
+// the order they were given in.
+type Decision struct {
+	Records []Removal    // these go
+	Outputs []Removal    // these become husks
+	Runs    []*RunRecord // these go, with their attempts and intents
+	Freed   int64        // bytes of outputs that nothing needs any more
+	Bytes   int64        // bytes of outputs that stay
+	Over    int64        // by which Bytes exceeds Policy.MaxBytes, since all of it is in use
+}
+
+// Select decides what goes from a tenant's store, given all of its checkpoints
+// and the newest record of each of its runs, newest run first, as Store.Runs
+// lists them.
+//
+// What is in use never goes: everything that a run which is not known to have
+// ended, or the newest run of each workflow with the same variable values, has
+// committed or reused. Since records share outputs, an output goes only when
+// no record that stays names it; a run stays while a record of it does.
+func Select(records []Stored, runs []*RunRecord, p Policy) Decision {
+	s := selection{records: records, runs: runs, policy: p, inUse: make([]bool, len(records)), gone: make([]bool, len(records))}
+	s.findUsed()
+	s.selectRecords()
+	s.selectOutputs()
+	s.selectRuns()
+	slices.SortFunc(s.d.Records, bySeq)
+	slices.SortFunc(s.d.Outputs, bySeq)
+	return s.d
+}
+
+func bySeq(a, b Removal) int { return cmp.Compare(a.Seq, b.Seq) }
+
+// selection is one Select under way.
+type selection struct {
+	records []Stored
+	runs    []*RunRecord
+	policy  Policy
+	inUse   []bool // by record
+	gone    []bool // by record
+	stack   []int  // in use, and their upstreams not looked at yet
+	d       Decision
+}
+
+// groupKey names the runs that take each other's place.
+type groupKey struct {
+	workflow  string
+	variables sdk.Digest
+}
+
+// findUsed marks what is in use.
+func (s *selection) findUsed() {
+	byRun, bySeq := map[RunID][]int{}, map[Seq]int{}
+	for i, r := range s.records {
+		byRun[r.Run] = append(byRun[r.Run], i)
+		bySeq[r.Seq] = i
+	}
+	runs := map[RunID]*RunRecord{}
+	for _, r := range s.runs {
+		runs[r.ID] = r
+	}
+	newest := map[groupKey]bool{}
+	for _, r := range s.runs {
+		k := groupKey{r.Workflow, r.Variables}
+		if newest[k] && r.Status != RunRunning {
+			continue
+		}
+		newest[k] = true
+		// A run that made nothing of its own and does not say what it reused
+		// stands on what the run before it did.
+		for seen := map[RunID]bool{}; r != nil && !seen[r.ID]; r = runs[r.Follows] {
+			seen[r.ID] = true
+			for _, i := range byRun[r.ID] {
+				s.use(i)
+			}
+			for _, seq := range r.Reused {
+				if i, ok := bySeq[seq]; ok {
+					s.use(i)
+				}
+			}
+			if len(r.Reused) > 0 {
+				break
+			}
+			if r.Counts["reused"] > 0 || r.Ended.IsZero() {
+				s.useStanding(r)
+			}
+			if len(byRun[r.ID]) > 0 {
+				break
+			}
+		}
+	}
+	s.useUpstream()
+}
+
+func (s *selection) use(i int) {
+	if !s.inUse[i] {
+		s.inUse[i] = true
+		s.stack = append(s.stack, i)
+	}
+}
+
+// instanceOf names a step instance of a workflow.
+type instanceOf struct{ workflow, step, instance string }
+
+func (r *Stored) of() instanceOf { return instanceOf{r.Workflow, r.Step, r.Instance} }
+
+// useStanding uses, for a run that does not say what it reused, the record that
+// stood for each step instance when it ended.
+func (s *selection) useStanding(run *RunRecord) {
+	best := map[instanceOf]int{}
+	for i, r := range s.records {
+		if r.Workflow != run.Workflow || !run.Ended.IsZero() && r.Created.After(run.Ended) {
+			continue
+		}
+		if b, ok := best[r.of()]; !ok || s.records[b].Seq < r.Seq {
+			best[r.of()] = i
+		}
+	}
+	for _, i := range best {
+		s.use(i)
+	}
+}
+
+// useUpstream uses what the records in use were made from: of each answer that
+// their lineage names the newest record.
+func (s *selection) useUpstream() {
+	type answer struct {
+		workflow string
+		output   sdk.Digest
+	}
+	newest := map[answer]int{}
+	for i, r := range s.records {
+		if r.Output.IsZero() {
+			continue
+		}
+		k := answer{r.Workflow, r.Output}
+		if b, ok := newest[k]; !ok || s.records[b].Seq < r.Seq {
+			newest[k] = i
+		}
+	}
+	for len(s.stack) > 0 {
+		i := s.stack[len(s.stack)-1]
+		s.stack = s.stack[:len(s.stack)-1]
+		for _, d := range s.records[i].Lineage {
+			if u, ok := newest[answer{s.records[i].Workflow, d}]; ok {
+				s.use(u)
+			}
+		}
+	}
+}
+
+// selectRecords takes what has expired, and what is beyond Keep.
+func (s *selection) selectRecords() {
+	instances := map[instanceOf][]int{}
+	for i := range s.records {
+		k := s.records[i].of()
+		instances[k] = append(instances[k], i)
+	}
+	for _, is := range instances {
+		slices.SortFunc(is, func(a, b int) int { return cmp.Compare(s.records[b].Seq, s.records[a].Seq) })
+		for rank, i := range is {
+			r := s.records[i]
+			switch {
+			case s.inUse[i]:
+			case !r.Expires.IsZero() && r.Expires.Before(s.policy.Now):
+				s.remove(i, RemoveExpired)
+			case s.policy.Keep > 0 && rank >= s.policy.Keep:
+				s.remove(i, RemoveSuperseded)
+			}
+		}
+	}
+}
+
+func (s *selection) remove(i int, why RemovalReason) {
+	s.gone[i] = true
+	s.d.Records = append(s.d.Records, Removal{s.records[i], why})
+}
+
+// place is where an output lies: large ones by what they are, others with the
+// record that brought them.
+type place struct {
+	sum sdk.Digest
+	seq Seq
+}
+
+func (r DataRef) place() place {
+	if r.Size > LargeData {
+		return place{sum: r.SHA256}
+	}
+	return place{seq: r.Seq}
+}
+
+// output is one stored output and the records that stay and name it.
+type output struct {
+	size    int64
+	newest  Seq // of the records
+	inUse   bool
+	records []int
+}
+
+// selectOutputs takes the outputs beyond MaxBytes, those first that were
+// committed or reused the longest ago.
+func (s *selection) selectOutputs() {
+	outputs, lost := map[place]*output{}, map[place]int64{}
+	for i, r := range s.records {
+		if r.Data.Seq == 0 {
+			continue
+		}
+		at := r.Data.place()
+		if s.gone[i] {
+			lost[at] = r.Data.Size
+			continue
+		}
+		o := outputs[at]
+		if o == nil {
+			o = &output{size: r.Data.Size}
+			outputs[at] = o
+			s.d.Bytes += o.size
+		}
+		o.newest, o.inUse = max(o.newest, r.Seq), o.inUse || s.inUse[i]
+		o.records = append(o.records, i)
+	}
+	for at, size := range lost {
+		if outputs[at] == nil {
+			s.d.Freed += size
+		}
+	}
+	if s.policy.MaxBytes <= 0 {
+		return
+	}
+	byAge := make([]*output, 0, len(outputs))
+	for _, o := range outputs {
+		if !o.inUse {
+			byAge = append(byAge, o)
+		}
+	}
+	slices.SortFunc(byAge, func(a, b *output) int { return cmp.Compare(a.newest, b.newest) })
+	for _, o := range byAge {
+		if s.d.Bytes <= s.policy.MaxBytes {
+			return
+		}
+		s.d.Bytes -= o.size
+		s.d.Freed += o.size
+		for _, i := range o.records {
+			s.d.Outputs = append(s.d.Outputs, Removal{s.records[i], RemoveBudget})
+		}
+	}
+	s.d.Over = max(s.d.Bytes-s.policy.MaxBytes, 0)
+}
+
+// selectRuns takes the runs beyond Keep of which no record stays.
+func (s *selection) selectRuns() {
+	if s.policy.Keep <= 0 {
+		return
+	}
+	needed := map[RunID]bool{}
+	for i, r := range s.records {
+		if !s.gone[i] {
+			needed[r.Run] = true
+		}
+	}
+	rank := map[groupKey]int{}
+	for _, r := range s.runs {
+		k := groupKey{r.Workflow, r.Variables}
+		if rank[k]++; rank[k] > s.policy.Keep && r.Status != RunRunning && !needed[r.ID] {
+			s.d.Runs = append(s.d.Runs, r)
+		}
+	}
+}
