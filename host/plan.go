@@ -52,29 +52,52 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 		p.Follows = s.record.Follows
 	}
 	for _, i := range f.graph.Order() {
-		sp := &s.plan.Steps[i]
-		st := &f.steps[i]
-		ps := PlannedStep{Step: st.address, Reason: s.why(ctx, i, nil), Effects: st.effects, Native: f.artifacts[st.Plugin].Kind == "native"}
-		switch {
-		case sp.Head != nil && sp.Head.Outcome != checkpoint.Succeeded:
-			ps.Action, ps.Checkpoint = "skip", sp.Head.ID
+		ps := s.plannedStep(ctx, i)
+		switch ps.Action {
+		case "skip":
 			p.Skip++
-		case sp.Head != nil:
-			ps.Action, ps.Checkpoint, ps.Saved, ps.Tokens = "reuse", sp.Head.ID, sp.Head.Took, sp.Head.Tokens
-			ps.Read = sp.Action == recovery.Take
+		case "reuse":
 			p.Reuse++
-			p.Saved += sp.Head.Took
-			p.Tokens += sp.Head.Tokens
-		case sp.Action == recovery.Untouched:
-			ps.Action, ps.Reason = "none", "nothing that runs needs it"
-		case sp.Action == recovery.Run, s.mustRun(int(i)):
-			ps.Action = "run"
+			p.Saved += ps.Saved
+			p.Tokens += ps.Tokens
+		case "run":
 			p.Run++
-		default:
-			ps.Action = "decide"
+		case "decide":
 			p.Decide++
 		}
 		p.Steps = append(p.Steps, ps)
 	}
 	return p, nil
+}
+
+// plannedStep is what Plan says of step i.
+func (s *session) plannedStep(ctx context.Context, i int32) PlannedStep {
+	st, sp := &s.f.steps[i], &s.plan.Steps[i]
+	ps := PlannedStep{Step: st.address, Action: s.action(i), Reason: s.why(ctx, i, nil), Effects: st.effects, Native: s.f.artifacts[st.Plugin].Kind == "native"}
+	switch ps.Action {
+	case "skip":
+		ps.Checkpoint = sp.Head.ID
+	case "reuse":
+		ps.Checkpoint, ps.Saved, ps.Tokens = sp.Head.ID, sp.Head.Took, sp.Head.Tokens
+		ps.Read = sp.Action == recovery.Take
+	case "none":
+		ps.Reason = "nothing that runs needs it"
+	}
+	return ps
+}
+
+// action is the word for what is planned for step i.
+func (s *session) action(i int32) string {
+	sp := &s.plan.Steps[i]
+	switch {
+	case sp.Head != nil && sp.Head.Outcome != checkpoint.Succeeded:
+		return "skip"
+	case sp.Head != nil:
+		return "reuse"
+	case sp.Action == recovery.Untouched:
+		return "none"
+	case sp.Action == recovery.Run, s.mustRun(int(i)):
+		return "run"
+	}
+	return "decide"
 }
