@@ -16,6 +16,7 @@ type blockType struct {
 	label string   // what its label names; "" for a block without one
 	args  []string // arguments
 	req   []string // those of args that must be there
+	code  []string // those of args that are references or types, whose strings in JSON form are their text
 	free  bool     // any argument (locals)
 	once  bool     // at most one in the block around it
 	inner map[string]*blockType
@@ -31,13 +32,14 @@ var (
 			inner: map[string]*blockType{"checkpoint": {once: true, args: []string{"mode"}}},
 		},
 		"variable": {
-			label: "variable", args: []string{"type", "default", "description", "nullable"},
+			label: "variable", args: []string{"type", "default", "description", "nullable"}, code: []string{"type"},
 			inner: map[string]*blockType{"validation": {args: []string{"condition", "error_message"}, req: []string{"condition", "error_message"}}},
 		},
 		"locals": {free: true},
 		"plugin": {label: "plugin", args: []string{"source", "config"}, req: []string{"source"}},
 		"step": {
 			label: "step", args: []string{"uses", "input", "depends_on", "timeout", "output_type", "when", "effects"}, req: []string{"uses"},
+			code: []string{"uses", "depends_on", "output_type"},
 			inner: map[string]*blockType{
 				"retry":      {args: []string{"on", "max_attempts", "delay", "delay_function", "max_delay", "jitter", "max_duration"}},
 				"checkpoint": checkpointBlock,
@@ -88,8 +90,12 @@ func checkBlock(ds *Diagnostics, b *hclsyntax.Block, t *blockType) *block {
 	case t.label != "":
 		out.name = checkName(ds, b.Labels[0], t.label, b.LabelRanges[0])
 	}
-	for name, a := range b.Body.Attributes {
-		norm := normal(name)
+	for _, name := range keysOfMap(b.Body.Attributes) {
+		a, norm := b.Body.Attributes[name], normal(name)
+		if other := out.attrs[norm]; other != nil {
+			ds.errorf("duplicate-name", a.NameRange, "Duplicate name", "There is already an argument %q at %s. Names are compared in Unicode normal form C, so two that look alike are equal. Remove one of the two.", norm, rangeOf(other.NameRange))
+			continue
+		}
 		out.attrs[norm] = a
 		if !t.free && !slices.Contains(t.args, norm) {
 			detail := "There is no argument %q in %s.%s"

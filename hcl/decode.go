@@ -46,7 +46,11 @@ func (r *reader) read(bodies []*hclsyntax.Body) {
 		}
 	}
 	if len(r.byKind["workflow"]) == 0 {
-		r.ds.report(Error, "missing-workflow", Range{File: r.firstFile()}, "Missing workflow block", "A flow has exactly one workflow block, which names it: workflow \"NAME\" {}.")
+		spelled := `workflow "NAME" {}`
+		if strings.HasSuffix(r.firstFile(), ".json") {
+			spelled = `"workflow": { "NAME": {} }`
+		}
+		r.ds.report(Error, "missing-workflow", Range{File: r.firstFile()}, "Missing workflow block", "A flow has exactly one workflow block, which names it: %s.", spelled)
 	}
 }
 
@@ -307,7 +311,11 @@ func (r *reader) outputType(e hclsyntax.Expression, code *stepCode) {
 func (r *reader) uses(e hclsyntax.Expression, s *Step) {
 	t, hd := hclv2.AbsTraversalForExpr(e)
 	if hd.HasErrors() || len(t) != 3 || t.RootName() != "plugin" {
-		r.ds.errorf("invalid-uses", e.Range(), "Invalid step type", "uses names a plugin and one of its step types: plugin.PLUGIN.TYPE, without quotes.")
+		hint := "."
+		if wordOf(e) != "" {
+			hint = ", without quotes."
+		}
+		r.ds.errorf("invalid-uses", e.Range(), "Invalid step type", "uses names a plugin and one of its step types: plugin.PLUGIN.TYPE%s", hint)
 		return
 	}
 	t = normalTraversal(t)

@@ -9,7 +9,8 @@
 // A flow goes through load.go (files, guard, parser), decode.go (blocks to
 // Workflow), compile.go (names in expressions), cycle.go, canon.go and link.go
 // (what needs all names), and then bind.go gives it values and eval.go and
-// identity.go answer for one step at a time.
+// identity.go answer for one step at a time. A file in JSON form becomes the
+// same syntax tree in jsonform.go; what follows knows one form.
 //
 // # Design
 //
@@ -19,6 +20,14 @@
 // expression (2,000); everything of our own that follows references is
 // iterative. It reads the text, not HCL's tokens, which take a hundred bytes for
 // each byte of a hostile file; a fuzz test holds both readings together.
+//
+// Why a reader of JSON of our own? HCL's hides its tree behind an interface that
+// can only be evaluated, while dependencies, identities and types are read from
+// the tree. It is also lax where two readers would understand one text
+// differently, counts a string's escapes as if they were what they stand for,
+// and knows nothing of the guard. Places in strings are put right after HCL has
+// parsed them (jsonstring.go), by reflection, because a list of HCL's node types
+// would silently miss the next one.
 //
 // Why conversions of our own? cty looks for the common type of a collection's
 // elements by comparing every pair, also when all are strings.

@@ -1,8 +1,10 @@
 package hcl
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -33,33 +35,62 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(header + "step \"a\" {\n uses = plugin.p.run\n output_type = any\n}\nlocals { l = step.a.output }\nstep \"b\" {\n uses = plugin.p.run\n when = can(local.l)\n input = " + expr + "\n}\noutput \"o\" { value = step.b.output }\n"))
 	}
+	f.Fuzz(func(t *testing.T, src []byte) { parseAnything(t, File{Path: "flow.hcl", Bytes: src}) })
+}
+
+// FuzzParseJSON is FuzzParse for the JSON form; what it reads is JSON.
+func FuzzParseJSON(f *testing.F) {
+	for _, expr := range []string{
+		`{"a":"${[for k, v in step.a.output : \"${k}\" if v != null]}","//":1}`, `{"a":[1,-0.5,1e9,true,null,"x\u0041${step.a.status}%{ if true }y%{ endif }"]}`,
+		`{"${step.a.status}":{"\u00e9":"\ud83d\ude00"}}`, `"${merge({}, step.a.output)}"`, `{"a":"$${x} \u0024{1+1}"}`,
+	} {
+		f.Add([]byte(`{"//":"x","workflow":{"w":{"//":1}},"plugin":{"p":{"source":"std/text"}},"locals":{"l":"${step.a.output}"},"step":{"a":{"uses":"plugin.p.run","output_type":"any","retry":[{"on":["quota"]},{}]},"b":[{"uses":"plugin.p.run","depends_on":["step.a"],"when":"${can(local.l)}","checkpoint":null,"input":` + expr + `}]},"output":{"o":{"value":"${step.b.output}"}}}`))
+	}
+	hostile, _ := filepath.Glob("testdata/hostile/2*.json")
+	for _, path := range hostile {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		files := []File{{Path: "flow.hcl", Bytes: src}}
-		w, ds := Parse(files)
-		_ = ds.WriteText(io.Discard, files, 80)
-		if !json.Valid(ds.JSON(files)) {
-			t.Errorf("not JSON: %s", ds.JSON(files))
-		}
-		for i := range ds {
-			if ds[i].Code == "" || ds[i].Summary == "" {
-				t.Errorf("a diagnostic without code or summary: %+v", ds[i])
-			}
-		}
-		if w == nil || ds.HasErrors() {
-			return
-		}
-		v, ds := w.Bind(BindOptions{})
-		if ds.HasErrors() {
-			return
-		}
-		e := w.Evaluator(v, testRun)
-		for _, up := range []Upstream{
-			answers(`{"x":{"l":[1,"a",null,{"x":2}]},"text":"t","l":[{"x":[3]}],"n":1e3}`), answers(`[]`), answers(`"text"`),
-			func(int) Result { return Result{State: sdk.Failed, Error: &sdk.Error{Class: sdk.ClassQuota}} },
-		} {
-			evaluateAll(t, w, e, up)
+		if w, ds := parseAnything(t, File{Path: "flow.hcl.json", Bytes: src}); w != nil && !ds.HasErrors() && sdk.CheckJSON(bytes.TrimPrefix(src, bom)) != nil {
+			t.Errorf("this was read as JSON: %q", src)
 		}
 	})
+}
+
+func parseAnything(t *testing.T, file File) (*Workflow, Diagnostics) {
+	files := []File{file}
+	w, ds := Parse(files)
+	_ = ds.WriteText(io.Discard, files, 80)
+	if !json.Valid(ds.JSON(files)) {
+		t.Errorf("not JSON: %s", ds.JSON(files))
+	}
+	for i := range ds {
+		if ds[i].Code == "" || ds[i].Summary == "" {
+			t.Errorf("a diagnostic without code or summary: %+v", ds[i])
+		}
+		if s := ds[i].Subject; s.Start.Byte > s.End.Byte || s.Start.Byte > len(file.Bytes) {
+			t.Errorf("a diagnostic at no place: %+v", ds[i])
+		}
+	}
+	if w == nil || ds.HasErrors() {
+		return w, ds
+	}
+	v, more := w.Bind(BindOptions{})
+	if more.HasErrors() {
+		return w, ds
+	}
+	e := w.Evaluator(v, testRun)
+	for _, up := range []Upstream{
+		answers(`{"x":{"l":[1,"a",null,{"x":2}]},"text":"t","l":[{"x":[3]}],"n":1e3}`), answers(`[]`), answers(`"text"`),
+		func(int) Result { return Result{State: sdk.Failed, Error: &sdk.Error{Class: sdk.ClassQuota}} },
+	} {
+		evaluateAll(t, w, e, up)
+	}
+	return w, ds
 }
 
 func evaluateAll(t *testing.T, w *Workflow, e *Evaluator, up Upstream) {

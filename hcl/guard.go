@@ -20,6 +20,14 @@ var bom = []byte("\xef\xbb\xbf")
 // evaluator recurse, and a Go stack overflow cannot be caught, so what would
 // recurse too far is refused on the flat text.
 func guardFile(name string, src []byte, at hclv2.Pos) Diagnostics {
+	if ds := guardBytes(name, src); ds.HasErrors() {
+		return ds
+	}
+	return guardText(name, src, at, scanBody)
+}
+
+// guardBytes says whether src is text of a size that can be read at all.
+func guardBytes(name string, src []byte) Diagnostics {
 	var ds Diagnostics
 	start := hclv2.Range{Filename: name, Start: hclv2.InitialPos, End: hclv2.InitialPos}
 	if len(src) > maxFile {
@@ -30,9 +38,8 @@ func guardFile(name string, src []byte, at hclv2.Pos) Diagnostics {
 		at := hclv2.Range{Filename: name, Start: posAt(src, i), End: posAt(src, i)}
 		at.End.Byte++
 		ds.errorf("invalid-utf8", at, "File is not UTF-8 text", "Byte %d of %s is %#02x, which UTF-8 does not allow there. Save the file as UTF-8.", i, name, src[i])
-		return ds
 	}
-	return guardText(name, src, at, scanBody)
+	return ds
 }
 
 // guardTemplate is guardFile for the text of a template.
@@ -46,22 +53,25 @@ func guardExpression(name string, src []byte) Diagnostics {
 }
 
 func guardText(name string, src []byte, start hclv2.Pos, what scanKind) Diagnostics {
-	var ds Diagnostics
 	limit, at := scan(src, what)
-	if limit == withinLimits {
-		return nil
-	}
 	r := hclv2.Range{Filename: name, Start: posAt(src, at), End: posAt(src, at)}
 	r.Start.Byte += start.Byte
 	r.End.Byte += start.Byte + 1
 	r.End.Column++
-	switch limit {
+	return beyond(limit, r)
+}
+
+// beyond is the diagnostic of a text that goes beyond a limit, none for one
+// that does not.
+func beyond(l limit, at hclv2.Range) Diagnostics {
+	var ds Diagnostics
+	switch l {
 	case tooDeep:
-		ds.errorf("nesting-too-deep", r, "Nesting is too deep", "Brackets and templates may be nested at most %d levels. Split the expression into locals.", maxNesting)
+		ds.errorf("nesting-too-deep", at, "Nesting is too deep", "Brackets and templates may be nested at most %d levels. Split the expression into locals.", maxNesting)
 	case tooLong:
-		ds.errorf("expression-too-long", r, "Expression is too long", "One expression may have at most %d operators and indexings. Split it into locals.", maxOperator)
+		ds.errorf("expression-too-long", at, "Expression is too long", "One expression may have at most %d operators and indexings. Split it into locals.", maxOperator)
 	case tooMany:
-		ds.errorf("file-too-large", r, "File is too large", "A file may have at most %d words and signs. Split it, or keep data in files that a step reads.", maxTokens)
+		ds.errorf("file-too-large", at, "File is too large", "A file may have at most %d words and signs. Split it, or keep data in files that a step reads.", maxTokens)
 	}
 	return ds
 }

@@ -135,15 +135,13 @@ func parse(files []File, dir string) (*Workflow, Diagnostics) {
 // parseFile makes the syntax tree of one file; nil when it may not be given to
 // the parser.
 func parseFile(f *File) (*hclsyntax.Body, Diagnostics) {
+	if strings.HasSuffix(f.Path, ".json") {
+		return parseJSON(f)
+	}
 	src, start := f.Bytes, hclv2.InitialPos
 	if bytes.HasPrefix(src, bom) { // some editors write one
 		src = src[len(bom):]
 		start.Byte = len(bom)
-	}
-	if strings.HasSuffix(f.Path, ".json") {
-		var ds Diagnostics
-		ds.report(Error, "json-not-supported", Range{File: f.Path}, "JSON form is not supported", "%s: this version of the engine reads flows in the native form only. Rename or translate the file.", f.Path)
-		return nil, ds
 	}
 	if ds := guardFile(f.Path, src, start); ds.HasErrors() {
 		return nil, ds

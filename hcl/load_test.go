@@ -46,7 +46,7 @@ func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "empty/readme.md", "")
-	write(t, dir, "json/flow.hcl.json", "{}")
+	write(t, dir, "json/flow.hcl.json", "{")
 	write(t, dir, "large/flow.hcl", header+"# "+strings.Repeat("x", maxFile))
 	write(t, dir, "secret.hcl", header)
 	if err := os.Mkdir(filepath.Join(dir, "link"), 0o755); err != nil {
@@ -55,7 +55,7 @@ func TestLoadRefuses(t *testing.T) {
 	if err := os.Symlink("../secret.hcl", filepath.Join(dir, "link", "flow.hcl")); err != nil {
 		t.Fatal(err)
 	}
-	for path, code := range map[string]string{"none": "unreadable-file", "empty": "unreadable-file", "json": "json-not-supported", "large": "unreadable-file", "link": "unreadable-file"} {
+	for path, code := range map[string]string{"none": "unreadable-file", "empty": "unreadable-file", "json": "invalid-json", "large": "unreadable-file", "link": "unreadable-file"} {
 		if w, ds := Load(filepath.Join(dir, path)); w != nil || !hasCode(ds, code) || strings.Contains(explain(ds), "statat") {
 			t.Errorf("%s: %v %s", path, w, explain(ds))
 		}

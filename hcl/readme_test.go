@@ -5,9 +5,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// TestReadme: the flow in the manual loads, and the manual names every function,
+// TestReadme: the flow in the manual loads, in JSON form it is the same, and the manual names every function,
 // block and argument.
 func TestReadme(t *testing.T) {
 	t.Parallel()
@@ -21,6 +23,11 @@ func TestReadme(t *testing.T) {
 	w, ds := Parse([]File{{Path: "README.md", Bytes: []byte(flow)}})
 	if !ok || len(ds) > 0 || len(w.Steps) != 2 {
 		t.Errorf("the first flow: %s", explain(ds))
+	}
+	_, form, _ := strings.Cut(text, "```json\n")
+	form, _, _ = strings.Cut(form, "```")
+	if other, ds := Parse([]File{{Path: "README.json", Bytes: []byte(form)}}); len(ds) > 0 || !cmp.Equal(w, other, asRead) {
+		t.Errorf("its JSON form: %s %s", explain(ds), cmp.Diff(w, other, asRead))
 	}
 	words := map[string]bool{}
 	for _, span := range regexp.MustCompile("`[^`\n]+`").FindAllString(text, -1) {

@@ -54,11 +54,14 @@ type opened struct {
 
 // scan returns the bound that src goes beyond, and where.
 func scan(src []byte, what scanKind) (limit, int) {
-	s := newScanner(src, what)
+	return newScanner(src, what).run()
+}
+
+func (s *scanner) run() (limit, int) {
 	for s.p < len(s.b) && s.found == withinLimits {
 		s.step()
 	}
-	return s.found, min(s.p, len(src))
+	return s.found, min(s.p, len(s.b))
 }
 
 func newScanner(src []byte, what scanKind) *scanner {
