@@ -106,7 +106,8 @@ or an edit the same command runs only what must run.`,
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.SetIn(io.in)
-	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newGraph(io), newVersion(io))
+	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newExplain(io), newGraph(io), newLogs(io), newVersion(io))
+	root.AddCommand(newGC(io)) // the store
 	return root
 }
 

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/retrace-dev/engine/host"
+)
+
+func newLogs(io streams) *cobra.Command {
+	var state string
+	var follow, asJSON bool
+	c := &cobra.Command{
+		Use:   "logs [RUN] [STEP]",
+		Short: "Print what the steps of a run logged; -f follows it until it ends",
+		Long: `RUN is a run's id, a unique prefix of it, or latest (the default). STEP alone may
+be given too, as step.NAME. Works while the run goes on.`,
+		Example: `  engine logs
+  engine logs -f
+  engine logs r_ab12 step.summarize`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && strings.HasPrefix(args[0], "step.") {
+				args = []string{"", args[0]}
+			}
+			args = append(args, "", "")
+			dir := stateDir(state, ".")
+			s, err := findStory(dir, args[0])
+			if err != nil {
+				return err
+			}
+			step := ""
+			if args[1] != "" {
+				step = "step." + strings.TrimPrefix(args[1], "step.")
+			}
+			if asJSON {
+				writeVersion(io.out)
+			}
+			show := func(e *host.Event) {
+				switch {
+				case e.Type != host.EventLog || step != "" && e.Step != step:
+				case asJSON:
+					writeJSON(io.out, e)
+				default:
+					fmt.Fprintf(io.out, "%s %-5s %s, attempt %d: %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05.000"), oneLine(e.Level), e.Step, e.Attempt, oneLine(e.Message), fields(e.Fields))
+				}
+			}
+			if err := tail(c.Context(), dir, s, follow, show); err != nil {
+				return exit(exitStore, "%w", err)
+			}
+			return nil
+		},
+	}
+	addState(c, &state)
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run ends")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON to stdout, one object a line")
+	return c
+}
+
+// How often a journal that is followed is looked at, and every how many looks
+// it is asked whether its writer still lives.
+const (
+	tailEvery = 100 * time.Millisecond
+	tailAlive = 20
+)
+
+// tail gives show the events of a run's journal: those that are there, and
+// with follow those to come until the run has ended, its writer is gone, or
+// ctx ends.
+func tail(ctx context.Context, state string, s *story, follow bool, show func(*host.Event)) error {
+	f, err := os.Open(filepath.Join(state, "runs", string(s.ID)+".jsonl"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	var part []byte // a line that its writer has not ended
+	ended, gone := false, false
+	for look := 1; ; look++ {
+		for {
+			line, err := r.ReadBytes('\n')
+			part = append(part, line...)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if e, derr := host.DecodeEvent(part); derr == nil {
+				show(&e)
+				switch e.Type {
+				case host.EventRunStarted:
+					ended = false
+				case host.EventRunEnded:
+					ended = true
+				}
+			}
+			part = part[:0]
+		}
+		if !follow || ended || gone {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(tailEvery):
+		}
+		if look%tailAlive == 0 {
+			gone = !isLive(state) // what it wrote last is still read
+		}
+	}
+}
