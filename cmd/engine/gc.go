@@ -151,7 +151,7 @@ func gcItems(plan *pebblestore.Collection, p checkpoint.Policy) (items []gcItem)
 	for _, r := range plan.Runs {
 		items = append(items, gcItem{
 			Type: "removal", What: "run", Workflow: r.Workflow, Run: r.ID, Created: r.Created, Reason: string(checkpoint.RemoveSuperseded),
-			Text: fmt.Sprintf("%s with the same variable values stay, no checkpoint of it does", count(p.Keep, "newer run")),
+			Text: fmt.Sprintf("not among the newest %d with the same variable values, and no checkpoint of it stays", p.Keep),
 		})
 	}
 	return items
@@ -162,7 +162,7 @@ func removalText(r checkpoint.Removal, p checkpoint.Policy) string {
 	case checkpoint.RemoveExpired:
 		return fmt.Sprintf("expired %s ago", short(p.Now.Sub(r.Expires)))
 	case checkpoint.RemoveSuperseded:
-		return fmt.Sprintf("%s of the step stay", count(p.Keep, "newer checkpoint"))
+		return fmt.Sprintf("not among the newest %d of the step", p.Keep)
 	}
 	return fmt.Sprintf("outputs exceed %s, the oldest go first; the record stays", formatSize(p.MaxBytes))
 }

@@ -101,12 +101,13 @@ or an edit the same command runs only what must run.`,
   engine apply flow.hcl         run it; after a failure or crash the same again
   engine show                   what the newest run did`,
 		SilenceErrors: true, SilenceUsage: true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.SetIn(io.in)
-	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newExplain(io), newGraph(io), newLogs(io), newVersion(io))
+	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newExplain(io), newGraph(io), newLogs(io), newCompletion(io), newVersion(io))
+	completions(root)
 	root.AddCommand(newGC(io)) // the store
 	return root
 }
