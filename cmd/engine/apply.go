@@ -46,12 +46,17 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 				return err
 			}
 			j := newJournal(l.state)
-			res, err := apply(c, &f, l, store, host.Observers(j, v))
+			m := newMetrics(l.flow.Workflow().Name)
+			res, err := apply(c, &f, l, store, host.Observers(j, m, v))
 			if cerr := store.Close(); err == nil && cerr != nil {
 				err = exit(exitStore, "%w", cerr)
 			}
 			if jerr := j.Close(); err == nil && jerr != nil {
 				err = exit(exitStore, "%w", jerr)
+			}
+			var unwritten error
+			if f.metrics != "" {
+				unwritten = m.write(f.metrics)
 			}
 			if err != nil {
 				return failure(err, l.flow.Workflow(), v)
@@ -59,6 +64,9 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			v.close()
 			v.result(res)
 			v.outputs(res)
+			if unwritten != nil {
+				return exit(exitStore, "the run is recorded, its metrics are not: %w", unwritten)
+			}
 			return outcome(res)
 		},
 	}
@@ -68,6 +76,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 		mode = "auto"
 	}
 	c.Flags().StringVar(&f.progress, "progress", mode, "how stderr tells the run: auto, tty, plain, quiet (`how`); default $ENGINE_PROGRESS, else auto")
+	c.Flags().StringVar(&f.metrics, "metrics", "", "write what the run did to a `file` that Prometheus reads")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "attempts at once `N`, where the workflow does not say")
 	return c
 }

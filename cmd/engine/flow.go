@@ -35,6 +35,7 @@ type flowFlags struct {
 	run         string
 	concurrency int
 	progress    string
+	metrics     string
 	json        bool
 }
 
