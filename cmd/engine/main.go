@@ -108,7 +108,7 @@ or an edit the same command runs only what must run.`,
 	root.SetIn(io.in)
 	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newExplain(io), newGraph(io), newLogs(io), newStats(io), newCompletion(io), newVersion(io))
 	completions(root)
-	root.AddCommand(newGC(io)) // the store
+	root.AddCommand(newCheckpoints(io), newGC(io)) // the store
 	return root
 }
 
