@@ -36,6 +36,10 @@
 // left like that is cut before the first batch that lacks a file (cutIncomplete),
 // and is again a prefix of what was committed.
 //
+// Why does Check not stop at the first damage? Who has to decide whether to
+// restore a copy or to go on needs all of it; what is damaged is as good as
+// absent to a run.
+//
 // Why is one writer enough? Runs of one state directory wait for each other, and
 // a lock that dies with its process needs no lease and no unlock command.
 package pebblestore

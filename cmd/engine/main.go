@@ -107,8 +107,8 @@ or an edit the same command runs only what must run.`,
 	root.SetErr(io.err)
 	root.SetIn(io.in)
 	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newExplain(io), newGraph(io), newLogs(io), newStats(io), newCompletion(io), newVersion(io))
+	root.AddCommand(newCheckpoints(io), newGC(io), newStore(io)) // the store
 	completions(root)
-	root.AddCommand(newCheckpoints(io), newGC(io)) // the store
 	return root
 }
 

@@ -2,10 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/spf13/cobra"
+
+	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/checkpoint/pebblestore"
 )
 
@@ -37,4 +42,120 @@ func openToRead(io streams, state string) (*pebblestore.Store, error) {
 		return nil, exit(exitStore, "%w", err)
 	}
 	return s, nil
+}
+
+func newStore(io streams) *cobra.Command {
+	c := &cobra.Command{Use: "store", Short: "Look after the store", Args: cobra.NoArgs}
+	c.AddCommand(newStoreCheck(io))
+	return c
+}
+
+// damageLine is one thing that is wrong.
+type damageLine struct {
+	Type   string         `json:"type"` // "damage"
+	Tenant string         `json:"tenant,omitempty"`
+	What   string         `json:"what"`
+	Seq    checkpoint.Seq `json:"seq,omitempty"`
+	File   string         `json:"file,omitempty"`
+	Cause  string         `json:"cause"`
+}
+
+// healthLine is the last line of a check.
+type healthLine struct {
+	Type        string         `json:"type"` // "store"
+	OK          bool           `json:"ok"`
+	Tenants     int            `json:"tenants"`
+	Checkpoints int            `json:"checkpoints"`
+	Husks       int            `json:"husks"`
+	Runs        int            `json:"runs"`
+	Attempts    int            `json:"attempts"`
+	Intents     int            `json:"intents"`
+	Outputs     int            `json:"outputs_verified"`
+	OutputBytes int64          `json:"output_bytes"`
+	Files       int            `json:"files"`
+	FileBytes   int64          `json:"file_bytes"`
+	DiskBytes   int64          `json:"database_bytes"`
+	Orphans     int            `json:"orphans"`
+	Last        checkpoint.Seq `json:"last"`
+	Behind      checkpoint.Seq `json:"behind,omitempty"`
+}
+
+func newStoreCheck(io streams) *cobra.Command {
+	var state string
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "check", Short: "Read everything that is stored and verify it", Args: cobra.NoArgs,
+		Long: `Reads every record, output and file of the store, verifies their digests, and
+names what is damaged: exit 74. It changes nothing. A checkpoint whose output is
+damaged or missing is run again by the next apply that needs it.`,
+		Example: `  engine store check
+  engine store check --json | jq -r 'select(.type=="damage").file'`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if asJSON {
+				writeVersion(io.out)
+			}
+			s, err := openToRead(io, stateDir(state, "."))
+			if asJSON && errors.Is(err, checkpoint.ErrCorrupt) { // too damaged to be opened
+				writeJSON(io.out, damageLine{Type: "damage", What: "database", Cause: err.Error()})
+				writeJSON(io.out, healthLine{Type: "store"})
+			}
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			h, err := s.Check(c.Context())
+			if err != nil {
+				return exit(exitStore, "%w", err)
+			}
+			for _, d := range h.Damages {
+				if asJSON {
+					writeJSON(io.out, damageLine{"damage", d.Tenant, d.What, d.Seq, d.File, d.Cause.Error()})
+					continue
+				}
+				fmt.Fprintf(io.out, "  damaged: %s\n", oneLine(damageText(d)))
+			}
+			if asJSON {
+				writeJSON(io.out, healthLine{
+					"store", len(h.Damages) == 0, h.Tenants, h.Checkpoints, h.Husks, h.Runs, h.Attempts, h.Intents, h.Outputs, h.OutputBytes,
+					h.Files, h.FileBytes, h.DiskBytes, h.Orphans, h.Last, h.Behind,
+				})
+			} else {
+				writeHealth(io, h)
+			}
+			if n := len(h.Damages); n > 0 {
+				return exit(exitStore, "the store is damaged: %s; what is lost runs again with the next apply", count(n, "finding"))
+			}
+			return nil
+		},
+	}
+	addState(c, &state)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON to stdout, one object a line")
+	return c
+}
+
+func damageText(d pebblestore.Damage) string {
+	text := d.What
+	if d.Seq > 0 {
+		text += fmt.Sprintf(" of record %d", d.Seq)
+	}
+	if d.Tenant != "" && d.Tenant != tenant {
+		text += fmt.Sprintf(" of tenant %q", d.Tenant)
+	}
+	if d.File != "" && !strings.Contains(d.Cause.Error(), d.File) {
+		text += ", " + d.File
+	}
+	return text + ": " + d.Cause.Error()
+}
+
+func writeHealth(io streams, h *pebblestore.Health) {
+	fmt.Fprintf(io.out, "%s (%d without output), %s, %s, %s; the last record is %d\n",
+		count(h.Checkpoints, "checkpoint"), h.Husks, count(h.Runs, "run"), count(h.Attempts, "attempt"), count(h.Intents, "intent"), h.Last)
+	fmt.Fprintf(io.out, "%s verified, %s; the database has %s, %s %s\n",
+		count(h.Outputs, "output"), formatSize(h.OutputBytes), formatSize(h.DiskBytes), count(h.Files, "file"), formatSize(h.FileBytes))
+	if h.Orphans > 0 {
+		fmt.Fprintf(io.out, "%s that nothing names; engine gc removes them\n", count(h.Orphans, "leftover"))
+	}
+	if len(h.Damages) == 0 {
+		fmt.Fprintln(io.out, "everything verifies")
+	}
 }
