@@ -10,7 +10,8 @@
 // Workflow), compile.go (names in expressions), cycle.go, canon.go and link.go
 // (what needs all names), and then bind.go gives it values and eval.go and
 // identity.go answer for one step at a time. A file in JSON form becomes the
-// same syntax tree in jsonform.go; what follows knows one form.
+// same syntax tree in jsonform.go; what follows knows one form. format.go stands
+// beside that: it lays text out and knows no flow.
 //
 // # Design
 //
@@ -28,6 +29,11 @@
 // and knows nothing of the guard. Places in strings are put right after HCL has
 // parsed them (jsonstring.go), by reflection, because a list of HCL's node types
 // would silently miss the next one.
+//
+// Why is hclwrite's layout corrected and checked? It indents lines after an
+// expression that breaks inside of a heredoc too little, and takes the spaces
+// out of %{ if }. The tokens of what it makes are compared with those of the
+// text, so that a bug in it can cost the layout of a part, never its meaning.
 //
 // Why conversions of our own? cty looks for the common type of a collection's
 // elements by comparing every pair, also when all are strings.

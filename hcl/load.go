@@ -138,6 +138,10 @@ func parseFile(f *File) (*hclsyntax.Body, Diagnostics) {
 	if strings.HasSuffix(f.Path, ".json") {
 		return parseJSON(f)
 	}
+	return parseNative(f)
+}
+
+func parseNative(f *File) (*hclsyntax.Body, Diagnostics) {
 	src, start := f.Bytes, hclv2.InitialPos
 	if bytes.HasPrefix(src, bom) { // some editors write one
 		src = src[len(bom):]

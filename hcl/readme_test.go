@@ -24,6 +24,9 @@ func TestReadme(t *testing.T) {
 	if !ok || len(ds) > 0 || len(w.Steps) != 2 {
 		t.Errorf("the first flow: %s", explain(ds))
 	}
+	if out, _ := Format("README.md", []byte(flow)); string(out) != flow {
+		t.Errorf("its layout (-README +fmt):\n%s", cmp.Diff(flow, string(out)))
+	}
 	_, form, _ := strings.Cut(text, "```json\n")
 	form, _, _ = strings.Cut(form, "```")
 	if other, ds := Parse([]File{{Path: "README.json", Bytes: []byte(form)}}); len(ds) > 0 || !cmp.Equal(w, other, asRead) {
