@@ -259,6 +259,42 @@ func testData(t *testing.T, s checkpoint.Store) {
 	wantCorrupt(t, "wrong digest", err, ref.Seq)
 	_, err = s.Data(t.Context(), tenant, checkpoint.DataRef{Seq: ref.Seq + 1})
 	wantError(t, "no such record", err, checkpoint.ErrNotFound)
+	testSizes(t, s)
+}
+
+// testSizes: around the size from which a store may keep outputs elsewhere, an
+// output is the same before and after it is durable, when others equal it, and
+// when a later record names it.
+func testSizes(t *testing.T, s checkpoint.Store) {
+	type stored struct {
+		tenant, text string
+		ref          checkpoint.DataRef
+	}
+	var all []stored
+	for i, size := range []int{2, checkpoint.LargeData - 1, checkpoint.LargeData, checkpoint.LargeData + 1, checkpoint.LargeData + 1, 3 * checkpoint.LargeData} {
+		text := `"` + strings.Repeat("x", size-2) + `"`
+		for _, tenant := range []string{tenant, "other"} {
+			b := checkpoint.NewBatch(tenant, workflow)
+			r := record("r_1", fmt.Sprint("step.size", i), "", fmt.Sprint("size", i), fmt.Sprint("size", i))
+			b.PutCheckpoint(r, output(t, text))
+			commit(t, s, b)
+			again := checkpoint.NewBatch(tenant, workflow)
+			reused := record("r_2", fmt.Sprint("step.again", i), "", fmt.Sprint("again", i), "")
+			again.PutReuse(reused, &r.Head)
+			commit(t, s, again)
+			all = append(all, stored{tenant, text, reused.Data})
+		}
+	}
+	for _, when := range []string{"before", "after"} {
+		for _, st := range all {
+			if d, err := s.Data(t.Context(), st.tenant, st.ref); err != nil || string(d) != st.text {
+				t.Errorf("%s the barrier: %d bytes of tenant %q, %v; want %d", when, len(d), st.tenant, err, len(st.text))
+			}
+		}
+		if err := s.Barrier(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func wantCorrupt(t *testing.T, what string, err error, seq checkpoint.Seq) {
