@@ -36,6 +36,8 @@ func (p *program) canonize(x *expression) {
 		switch r.kind {
 		case refFacet:
 			x.facets++
+		case refRun:
+			x.bind(&runBound{r.text, r.SrcRange})
 		case refLocal:
 			l := &p.locals[r.index]
 			if l.cyclic || l.expr == nil {
@@ -44,7 +46,15 @@ func (p *program) canonize(x *expression) {
 			x.facets = min(x.facets+l.expr.facets, maxFacets+1)
 			x.readsFile = x.readsFile || l.expr.readsFile
 			x.clock = x.clock || l.expr.clock
+			x.bind(l.expr.bound)
 		}
+	}
+}
+
+// bind keeps the first part that binds the expression to its run.
+func (x *expression) bind(b *runBound) {
+	if x.bound == nil {
+		x.bound = b
 	}
 }
 

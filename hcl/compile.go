@@ -237,6 +237,7 @@ func (c *compiler) call(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
 	}
 	if t.Name == "timestamp" {
 		c.out.clock = true
+		c.out.bound = &runBound{"timestamp()", t.Range()}
 	}
 	return &callExpr{t, f}
 }

@@ -23,6 +23,7 @@ type reader struct {
 
 	byKind  map[string][]*block
 	outputs map[string]int
+	linted  map[*refExpr]bool
 }
 
 // kindsInOrder is the order in which contents are read. Nothing but the order

@@ -24,9 +24,13 @@ func (r *reader) link() {
 		s := &r.w.Steps[i]
 		order := s.Facets // depends_on, which comes last
 		s.Facets = nil
-		r.facets(code.when, &s.Facets, s.Address())
+		r.facets(code.when, &s.Facets, s.Address(), nil)
 		s.WhenFacets = len(s.Facets)
-		r.facets(code.input, &s.Facets, s.Address())
+		lint := r.lintVarying
+		if s.Reuse == ReuseNever {
+			lint = nil
+		}
+		r.facets(code.input, &s.Facets, s.Address(), lint)
 		s.Facets = append(s.Facets, order...)
 		r.noFacets(code.salt, inSalt)
 	}
@@ -34,17 +38,19 @@ func (r *reader) link() {
 		r.p.canonize(r.p.plugins[i])
 		r.noFacets(r.p.plugins[i], inConfig)
 	}
+	r.lintReuse()
 	for i := range r.p.outputs {
 		x := r.p.outputs[i]
 		r.p.canonize(x)
 		if x != nil {
 			x.shape = r.p.shapeOf(x.node, 0)
 		}
-		r.facets(x, &r.w.Outputs[i].Facets, "output."+r.w.Outputs[i].Name)
+		r.facets(x, &r.w.Outputs[i].Facets, "output."+r.w.Outputs[i].Name, nil)
 	}
 }
 
-func (r *reader) facets(x *expression, out *[]FacetRef, who string) {
+// facets lists what x names, and shows each to see, if that is not nil.
+func (r *reader) facets(x *expression, out *[]FacetRef, who string, see func(*refExpr)) {
 	if x == nil {
 		return
 	}
@@ -59,6 +65,9 @@ func (r *reader) facets(x *expression, out *[]FacetRef, who string) {
 			if optional {
 				kind = Optional
 			}
+		}
+		if see != nil {
+			see(ref)
 		}
 		*out = append(*out, FacetRef{Step: ref.index, Facet: ref.facet, Kind: kind, Range: rangeOf(ref.SrcRange)})
 	})

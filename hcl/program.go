@@ -70,7 +70,14 @@ type expression struct {
 	facets    int       // named here and in locals, with repetition; at most maxFacets+1
 	readsFile bool      // here or in a local
 	clock     bool      // timestamp() is called here or in a local
+	bound     *runBound // where something of the run is named, here or in a local; nil if nowhere
 	shape     *shape    // for input: how the JSON is put together
+}
+
+// runBound is a part of an expression that has another value in every run.
+type runBound struct {
+	text string
+	at   hclv2.Range
 }
 
 // maxFacets bounds the facets one argument may name. Locals are expanded where
