@@ -57,13 +57,20 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 	}
 	run, decide := s.toRun()
 	if run+decide == 0 && s.previous != nil && !s.continued && !o.New {
-		if used(f, s.planned) == s.previous.Used {
+		if len(o.Targets) > 0 || s.used(s.planned) == s.previous.Used {
 			return h.nothingToRun(s)
 		}
 	}
 	s.record.Since = time.Now().UTC()
 	r := h.newRun(s)
-	if _, err := h.o.Store.Commit(ctx, r.batchOf(func(b *checkpoint.Batch) { b.PutRun(s.record) })); err != nil {
+	// The run is durable before anybody is told of it: what `runs` lists after a
+	// crash can be continued.
+	opening := context.WithoutCancel(ctx) // a cancel is the run's to see
+	_, err = h.o.Store.Commit(opening, r.batchOf(func(b *checkpoint.Batch) { b.PutRun(s.record) }))
+	if err == nil {
+		err = h.o.Store.Barrier(opening)
+	}
+	if err != nil {
 		r.close()
 		return nil, &storeError{err}
 	}
@@ -71,14 +78,6 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 		return nil, err
 	}
 	return r.finish()
-}
-
-// planned is what stands for step i before anything runs.
-func (s *session) planned(i int) (checkpoint.Fingerprint, sdk.Digest) {
-	if hd := s.plan.Steps[i].Head; hd != nil {
-		return hd.Plan, hd.Output
-	}
-	return checkpoint.Fingerprint{}, sdk.Digest{}
 }
 
 // nothingToRun answers from the records of the newest run.
@@ -213,7 +212,7 @@ func (r *run) finish() (*Result, error) {
 	rec.Ended, rec.Live = now.UTC(), rec.Live+now.Sub(r.began)
 	rec.Counts = map[string]int{"ran": r.counts.Ran, "reused": r.counts.Reused, "skipped": r.counts.Skipped, "failed": r.counts.Failed, "cancelled": r.counts.Cancelled, "total": r.counts.Total}
 	if rec.Status == checkpoint.RunSucceeded {
-		rec.Used = used(s.f, func(i int) (checkpoint.Fingerprint, sdk.Digest) { return r.results[i].key, r.results[i].output })
+		rec.Used = s.used(func(i int32) standing { return standing{r.results[i].state, r.results[i].key, r.results[i].output} })
 	}
 	// The run's own context has ended; what remains is short and must be done.
 	ctx := context.Background()

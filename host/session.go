@@ -303,26 +303,3 @@ func (s *session) mustRun(i int) bool {
 	p := &s.plan.Steps[i]
 	return p.Verdict == recovery.Missing || p.Reason.Head == nil
 }
-
-// used digests what stands for the steps of a finished run: of each the plan
-// key and the answer.
-func used(f *Flow, of func(i int) (checkpoint.Fingerprint, sdk.Digest)) sdk.Digest {
-	h := checkpoint.NewHasher("engine/used/1")
-	for _, i := range sortedByAddress(f) {
-		if key, output := of(i); !key.IsZero() {
-			h.String(f.steps[i].address)
-			h.Fingerprint(key)
-			h.Digest(output)
-		}
-	}
-	return sdk.Digest(h.Sum())
-}
-
-func sortedByAddress(f *Flow) []int {
-	is := make([]int, len(f.steps))
-	for i := range is {
-		is[i] = i
-	}
-	slices.SortFunc(is, func(a, b int) int { return strings.Compare(f.steps[a].address, f.steps[b].address) })
-	return is
-}
