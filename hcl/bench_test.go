@@ -24,6 +24,28 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
+// BenchmarkLoadJSON defends the same for the JSON form, all on one line, and
+// that places in a long line are found without counting from its beginning.
+func BenchmarkLoadJSON(b *testing.B) {
+	for _, n := range []int{200, 2_000, 20_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var flow strings.Builder
+			flow.WriteString(`{"workflow":{"w":{}},"plugin":{"p":{"source":"std/text"}},"step":{"s0":{"uses":"plugin.p.run"}`)
+			for i := range n {
+				fmt.Fprintf(&flow, `,"s%d":{"uses":"plugin.p.run","input":{"t":"Hello \"中\" ${step.s%d.output.text}"}}`, i+1, i)
+			}
+			flow.WriteString("}}")
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ds := Parse([]File{{Path: "flow.hcl.json", Bytes: []byte(flow.String())}}); ds.HasErrors() {
+					b.Fatal(ds)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/step")
+		})
+	}
+}
+
 // BenchmarkInput defends that one step costs the same in a small and a large
 // flow, and what a bare reference and an addition cost.
 func BenchmarkInput(b *testing.B) {
@@ -64,7 +86,7 @@ func BenchmarkIdentity(b *testing.B) {
 // BenchmarkHostile is how soon each hostile file is refused, and what memory
 // it takes.
 func BenchmarkHostile(b *testing.B) {
-	paths, _ := filepath.Glob("testdata/hostile/*.hcl")
+	paths, _ := filepath.Glob("testdata/hostile/*")
 	for _, path := range paths {
 		b.Run(filepath.Base(path), func(b *testing.B) {
 			dir := hostileDir(b, path)

@@ -141,7 +141,7 @@ func (j *jsonFile) expr(n *jsonNode) hclsyntax.Expression {
 	at := j.rangeOf(n)
 	switch n.kind {
 	case '"':
-		return j.string(n)
+		return j.template(n)
 	case '[':
 		list := &hclsyntax.TupleConsExpr{SrcRange: at, OpenRange: j.openOf(n)}
 		for i := range n.sub {
@@ -152,7 +152,7 @@ func (j *jsonFile) expr(n *jsonNode) hclsyntax.Expression {
 		object := &hclsyntax.ObjectConsExpr{SrcRange: at, OpenRange: j.openOf(n)}
 		for i := range n.sub {
 			m := &n.sub[i]
-			key := j.string(&jsonNode{kind: '"', from: m.keyFrom, to: m.keyTo})
+			key := j.template(&jsonNode{kind: '"', from: m.keyFrom, to: m.keyTo})
 			object.Items = append(object.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: key}, ValueExpr: j.expr(m)})
 		}
 		return object

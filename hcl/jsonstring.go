@@ -142,9 +142,9 @@ func (x *embedded) relocate(v reflect.Value) {
 	}
 }
 
-// string is a string that stands for a value. As in the native form it is a
+// template is a string that stands for a value. As in the native form it is a
 // template, and "${x}" is x itself.
-func (j *jsonFile) string(n *jsonNode) hclsyntax.Expression {
+func (j *jsonFile) template(n *jsonNode) hclsyntax.Expression {
 	at := j.rangeOf(n)
 	raw := j.b[n.from+1 : n.to-1]
 	if !mayBeTemplate(raw) {
@@ -177,7 +177,7 @@ func (j *jsonFile) code(n *jsonNode) hclsyntax.Expression {
 		if !bytes.HasPrefix(j.b[n.from+1:n.to], []byte("${")) {
 			return j.parse(n, scanExpression)
 		}
-		return unwrap(j.string(n))
+		return unwrap(j.template(n))
 	case '[':
 		list := &hclsyntax.TupleConsExpr{SrcRange: j.rangeOf(n), OpenRange: j.rangeAt(int(n.from), int(n.from)+1)}
 		for i := range n.sub {
