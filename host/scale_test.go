@@ -12,7 +12,7 @@ import (
 // current afterwards, and resume in the middle; nothing recurses over them.
 func TestLargeFlows(t *testing.T) {
 	t.Parallel()
-	const n = 20_000
+	const n = largeFlow
 	for name, fan := range map[string]bool{"chain": false, "fan": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
