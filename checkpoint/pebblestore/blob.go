@@ -213,6 +213,7 @@ type pending struct {
 	list  []pendingBlob
 	byKey map[blobKey][]byte
 	bytes int64
+	limit int64 // of bytes, above which Commit waits
 }
 
 func (p *pending) add(k blobKey, data []byte) {

@@ -244,9 +244,9 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	big := strings.Repeat("x", maxPending/2)
-	put(t, s, "default", "flow", "step.a", `"a`+big+`"`)
-	put(t, s, "default", "flow", "step.b", `"b`+big+`"`) // memory is full now
+	s.pending.limit = 2 * checkpoint.LargeData
+	put(t, s, "default", "flow", "step.a", large("a"))
+	put(t, s, "default", "flow", "step.b", large("b")) // memory is full now
 	done := make(chan checkpoint.Seq)
 	go func() { done <- commitOne(t, s) }()
 	select {

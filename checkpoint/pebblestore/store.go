@@ -117,7 +117,7 @@ func open(dir string, o Options, readOnly bool) (_ *Store, err error) {
 		wake:      make(chan struct{}, 1),
 		stop:      make(chan struct{}),
 		done:      make(chan struct{}),
-		pending:   pending{byKey: map[blobKey][]byte{}},
+		pending:   pending{byKey: map[blobKey][]byte{}, limit: maxPending},
 	}
 	db := s.fs.PathJoin(dir, dbDir)
 	if readOnly {
