@@ -10,19 +10,20 @@ import (
 
 // textIndex finds the line and column of a byte. Columns count characters as a
 // reader sees them, and the one line of a JSON file may be megabytes long, so
-// it keeps the position of every few hundred bytes.
+// it keeps the position of every few dozen bytes.
 type textIndex struct {
 	b     []byte
 	marks []hclv2.Pos // ascending; the beginning of every line among them
+	last  hclv2.Pos   // found before; the places of a tree mostly ascend
 }
 
 // markEvery is how many bytes of one line lie between two marks.
-const markEvery = 256
+const markEvery = 64
 
 // newTextIndex makes the index of b, whose text begins at byte from.
 func newTextIndex(b []byte, from int) *textIndex {
-	x := &textIndex{b: b}
 	p := hclv2.Pos{Line: 1, Column: 1, Byte: from}
+	x := &textIndex{b: b, last: p}
 	x.marks = append(x.marks, p)
 	for p.Byte < len(b) {
 		p = x.next(p)
@@ -53,6 +54,9 @@ func (x *textIndex) pos(at int) hclv2.Pos {
 	at = min(at, len(x.b))
 	i := sort.Search(len(x.marks), func(i int) bool { return x.marks[i].Byte > at })
 	p := x.marks[max(i-1, 0)]
+	if x.last.Byte <= at && x.last.Byte > p.Byte {
+		p = x.last
+	}
 	for p.Byte < at {
 		n := x.next(p)
 		if n.Byte > at {
@@ -60,6 +64,7 @@ func (x *textIndex) pos(at int) hclv2.Pos {
 		}
 		p = n
 	}
+	x.last = p
 	p.Byte = at
 	return p
 }
