@@ -65,6 +65,13 @@ func (x *Index) ByContent(f Fingerprint, step, instance string, run RunID) *Head
 	return pick(x.content[f], step, instance, run)
 }
 
+// PlanHeads lists the newest head of every step instance under a plan key, and
+// ContentHeads those with data under a content key. The slices are the index's.
+func (x *Index) PlanHeads(f Fingerprint) []*Head { return x.plan[f] }
+
+// ContentHeads is explained at PlanHeads.
+func (x *Index) ContentHeads(f Fingerprint) []*Head { return x.content[f] }
+
 func pick(hs []*Head, step, instance string, run RunID) *Head {
 	var best *Head
 	for _, h := range hs {

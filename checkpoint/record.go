@@ -191,6 +191,7 @@ type RunRecord struct {
 	Live      time.Duration              `json:"live"` // summed over continuations
 	Continued int                        `json:"continued,omitempty"`
 	Engine    string                     `json:"engine"`
+	Outputs   sdk.Digest                 `json:"outputs,omitzero"` // over the values of the outputs it ended with
 	Used      sdk.Digest                 `json:"used,omitzero"`    // over the records a succeeded run ended with
 	Reused    []Seq                      `json:"reused,omitempty"` // records of earlier runs that it used; retention keeps them
 	Counts    map[string]int             `json:"counts,omitempty"`
@@ -225,5 +226,6 @@ type Intent struct {
 	Attempt        int         `json:"attempt"`
 	IdempotencyKey string      `json:"idempotency_key"`
 	Effects        sdk.Effects `json:"effects"`
+	Effect         Fingerprint `json:"effect,omitzero"` // of the step type and its evaluated input
 	Started        time.Time   `json:"started"`
 }

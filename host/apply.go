@@ -3,12 +3,10 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
-	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -99,100 +97,6 @@ func (h *Host) nothingToRun(s *session) (*Result, error) {
 	r.add(Event{Type: EventOutputs, Outputs: outs})
 	r.flush()
 	return &Result{Run: *s.previous, Outputs: outs, Counts: r.counts, Saved: r.saved, Tokens: r.tokens}, nil
-}
-
-// resume looks at what the run left behind: how many attempts each step has
-// had, and which steps with effects may have happened already.
-func (s *session) resume(ctx context.Context) error {
-	s.policies = make([]stepPolicy, len(s.f.steps))
-	for i := range s.f.steps {
-		st := &s.f.steps[i]
-		s.policies[i] = stepPolicy{Effects: st.effects, Retry: retries(st.Retry), HasWhen: st.HasWhen}
-	}
-	for _, i := range s.options.Rerun {
-		if s.record.Reruns == nil {
-			s.record.Reruns = map[string]int{}
-		}
-		s.record.Reruns[s.f.steps[i].address]++
-	}
-	s.blocked = map[int32]*sdk.Error{}
-	for i := range s.f.steps {
-		if s.h.o.Behind && s.previous != nil && s.f.steps[i].effects.Changes() && s.plan.Steps[i].Verdict != recovery.Current {
-			s.blocked[int32(i)] = outcomeUnknown(s.f.steps[i].address, "the store has lost its newest records")
-		}
-	}
-	if s.continued {
-		if err := s.resumeAttempts(ctx); err != nil {
-			return err
-		}
-	}
-	for _, i := range s.options.Rerun {
-		delete(s.blocked, i)
-	}
-	return nil
-}
-
-// resumeAttempts reads what a run that is continued has tried so far.
-func (s *session) resumeAttempts(ctx context.Context) error {
-	attempts, err := s.h.o.Store.Attempts(ctx, s.h.o.Tenant, s.record.ID)
-	if err != nil {
-		return &storeError{err}
-	}
-	intents, err := s.h.o.Store.Intents(ctx, s.h.o.Tenant, s.record.ID)
-	if err != nil {
-		return &storeError{err}
-	}
-	byAddress := make(map[string]int32, len(s.f.steps))
-	for i := range s.f.steps {
-		byAddress[s.f.steps[i].address] = int32(i)
-	}
-	last := s.record.Since // the last sign of life of a run that was interrupted
-	for _, hd := range s.heads {
-		if hd != nil && hd.Run == s.record.ID && hd.Created.After(last) {
-			last = hd.Created
-		}
-	}
-	known := map[string]bool{} // attempts that say they did not happen
-	for _, a := range attempts {
-		if end := a.Started.Add(a.Took); end.After(last) {
-			last = end
-		}
-		if i, ok := byAddress[a.Step]; ok {
-			s.policies[i].Attempt = max(s.policies[i].Attempt, int32(a.Attempt))
-			if a.Error != nil && a.Error.Class != sdk.ClassTimeout && a.Error.Class != sdk.ClassPluginCrash && a.Error.Class != sdk.ClassCancelled {
-				known[fmt.Sprint(a.Step, " ", a.Attempt)] = true
-			}
-		}
-	}
-	if s.previous.Status == checkpoint.RunRunning {
-		s.record.Live += last.Sub(s.record.Since)
-	}
-	for _, in := range intents {
-		i, ok := byAddress[in.Step]
-		if !ok {
-			continue
-		}
-		s.policies[i].Attempt = max(s.policies[i].Attempt, int32(in.Attempt))
-		if in.Effects == sdk.EffectsOnce && s.plan.Steps[i].Verdict != recovery.Current {
-			delete(s.blocked, i)
-			if !known[fmt.Sprint(in.Step, " ", in.Attempt)] {
-				s.blocked[i] = outcomeUnknown(in.Step, "")
-			}
-		}
-	}
-	return nil
-}
-
-// CodeOutcomeUnknown is the code of the error of a step that must happen once
-// and may or may not have happened.
-const CodeOutcomeUnknown = "outcome_unknown"
-
-func outcomeUnknown(address, cause string) *sdk.Error {
-	m := "outcome unknown: did it happen? An attempt was started and its end was not seen"
-	if cause != "" {
-		m += " (" + cause + ")"
-	}
-	return &sdk.Error{Class: sdk.ClassInternal, Code: CodeOutcomeUnknown, Message: m + "; if it did not happen: engine apply --rerun " + address}
 }
 
 func retries(rs []hcl.Retry) []RetryPolicy {

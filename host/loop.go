@@ -285,7 +285,7 @@ func (r *run) commit(b *checkpoint.Batch) checkpoint.Seq {
 func (r *run) intent(c command) {
 	w := r.working[c.step]
 	seq := r.commit(r.batchOf(func(b *checkpoint.Batch) {
-		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.address(c.step), Attempt: int(c.attempt), IdempotencyKey: w.idem, Effects: r.s.f.steps[c.step].effects, Started: time.Now().UTC()})
+		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.address(c.step), Attempt: int(c.attempt), IdempotencyKey: w.idem, Effect: w.effect, Effects: r.s.f.steps[c.step].effects, Started: time.Now().UTC()})
 	}))
 	r.push(signal{kind: sigIntent, step: c.step, seq: seq})
 }

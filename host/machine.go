@@ -428,7 +428,7 @@ func (m *machine) workEnded(s signal) {
 	delay, again := backoff(m.steps[i].Retry, m.tries[i], s.err, m.now-m.first[i], m.jitter(i))
 	switch {
 	case m.unknownOutcome(i, s.err):
-		m.fail(i, outcomeUnknown(m.g.Address(i), s.err.Message))
+		m.fail(i, outcomeUnknown(m.g.Address(i), "its attempt ended without saying so: "+s.err.Message))
 		return
 	case m.halted() && (again || s.err.Class == sdk.ClassCancelled):
 		m.end(i, sdk.Cancelled, m.stop)
@@ -446,7 +446,7 @@ func (m *machine) workEnded(s signal) {
 // unknownOutcome: an attempt of a step that must happen once ended without
 // saying whether it happened.
 func (m *machine) unknownOutcome(i int32, err *sdk.Error) bool {
-	return m.steps[i].Effects == sdk.EffectsOnce && (err.Class == sdk.ClassTimeout || err.Class == sdk.ClassPluginCrash || err.Class == sdk.ClassCancelled)
+	return m.steps[i].Effects == sdk.EffectsOnce && ambiguous(err.Class)
 }
 
 func (m *machine) jitter(i int32) checkpoint.Fingerprint {

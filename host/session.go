@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,6 +52,8 @@ type session struct {
 	options   recovery.Options
 	plan      *recovery.Plan
 	policies  []stepPolicy
+	chain     []checkpoint.RunID // the runs of the chain, this one included, oldest first
+	past      past
 	blocked   map[int32]*sdk.Error // steps that must not start again without a person
 }
 
@@ -123,12 +126,17 @@ func (s *session) chooseRun(ctx context.Context, vs map[string]json.RawMessage, 
 		id := checkpoint.NewRunID()
 		s.record = &checkpoint.RunRecord{ID: id, Chain: id, Created: time.Now().UTC()}
 		if p != nil && !o.New {
-			s.record.Follows, s.record.Chain = p.ID, p.Chain
+			s.record.Follows, s.record.Chain, s.record.Reruns = p.ID, p.Chain, maps.Clone(p.Reruns)
+		}
+	}
+	for _, p := range slices.Backward(runs) {
+		if p.Chain == s.record.Chain {
+			s.chain = append(s.chain, p.ID)
 		}
 	}
 	r := s.record
 	r.Workflow, r.Version, r.Variables, r.Values, r.Engine = wf.Name, wf.Version, variables, kept, h.o.Version
-	r.Status, r.Error, r.Ended, r.Used, r.Counts = checkpoint.RunRunning, nil, time.Time{}, sdk.Digest{}, nil
+	r.Status, r.Error, r.Ended, r.Used, r.Outputs, r.Counts = checkpoint.RunRunning, nil, time.Time{}, sdk.Digest{}, sdk.Digest{}, nil
 	r.Files, r.Artifacts = nil, nil
 	for _, f := range wf.Files {
 		r.Files = append(r.Files, checkpoint.FileDigest{Path: f.Path, Digest: f.Digest})

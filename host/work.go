@@ -33,6 +33,7 @@ type work struct {
 	config  json.RawMessage
 	inputs  sdk.Digest
 	reason  string
+	effect  checkpoint.Fingerprint
 	idem    string // idempotency key
 
 	// The answer.
@@ -157,12 +158,10 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 		}
 	}
 	w.content = checkpoint.ContentKey(s.bases[w.step], digest, order, 0)
-	h := checkpoint.NewHasher("engine/idempotency/1")
-	h.String(string(s.record.Chain))
-	h.String(st.address)
-	h.Fingerprint(w.content)
-	h.Int(s.record.Reruns[st.address])
-	w.idem = h.Sum().String()
+	if err := s.effect(w, st); err != nil {
+		w.failed(err)
+		return false
+	}
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/sdk"
@@ -43,6 +44,9 @@ type Graph struct {
 	when      []int32
 	up, down  adjacency
 	order     []int32
+
+	once  sync.Once
+	named map[string]struct{} // the addresses, made when first asked for
 }
 
 // adjacency holds the neighbours of node i in list[start[i]:start[i+1]],
@@ -164,6 +168,18 @@ func (g *Graph) Len() int { return len(g.addresses) }
 
 // Address is the step's name in messages and records.
 func (g *Graph) Address(i int32) string { return g.addresses[i] }
+
+// Has reports whether a node has this address.
+func (g *Graph) Has(address string) bool {
+	g.once.Do(func() {
+		g.named = make(map[string]struct{}, len(g.addresses))
+		for _, a := range g.addresses {
+			g.named[a] = struct{}{}
+		}
+	})
+	_, ok := g.named[address]
+	return ok
+}
 
 // Upstream lists the nodes that i needs, ascending. The slice is the graph's.
 func (g *Graph) Upstream(i int32) []int32 { return g.up.of(i) }

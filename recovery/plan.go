@@ -264,7 +264,23 @@ func (p *Plan) lookUp(i int32, local checkpoint.Fingerprint, refs []Ref) *checkp
 }
 
 func (p *Plan) byPlan(i int32, key checkpoint.Fingerprint) *checkpoint.Head {
-	return p.index.ByPlan(key, p.g.addresses[i], "", p.o.Run)
+	if h := p.index.ByPlan(key, p.g.addresses[i], "", p.o.Run); h != nil {
+		return h
+	}
+	return p.renamed(p.index.PlanHeads(key))
+}
+
+// renamed is the newest record of a step that is no longer in the flow. What
+// another step made in this very run is not taken otherwise, since it would
+// depend on which ends first; a step that is gone ends no more, and its result,
+// or its effect, is this one's under another name.
+func (p *Plan) renamed(hs []*checkpoint.Head) (newest *checkpoint.Head) {
+	for _, h := range hs {
+		if (newest == nil || newest.Seq < h.Seq) && !p.g.Has(h.Step) {
+			newest = h
+		}
+	}
+	return newest
 }
 
 // firstOpen is the first step among refs that is not current, or -1.

@@ -50,6 +50,9 @@ func (p *Plan) WhenKey(i int32, lineage []sdk.Digest) checkpoint.Fingerprint {
 // like a result.
 func (p *Plan) ResolveContent(i int32, content checkpoint.Fingerprint) *checkpoint.Head {
 	h := p.index.ByContent(content, p.g.addresses[i], "", p.o.Run)
+	if h == nil {
+		h = p.renamed(p.index.ContentHeads(content))
+	}
 	if h == nil || !p.hasData(h) {
 		return nil
 	}

@@ -1,0 +1,189 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/recovery"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// CodeOutcomeUnknown is the code of the error of a step that must happen once
+// and may or may not have happened.
+const CodeOutcomeUnknown = "outcome_unknown"
+
+func outcomeUnknown(address, seen string) *sdk.Error {
+	return &sdk.Error{Class: sdk.ClassInternal, Code: CodeOutcomeUnknown, Message: fmt.Sprintf(
+		"outcome unknown: did it happen? %s. If it did not, add --rerun %s; if it did, it must not run again: give the step when = false, or take it out of the flow", seen, address)}
+}
+
+// past is what the runs of this chain have tried of steps with effects, as far
+// as its end is not known.
+type past struct {
+	open map[string]*checkpoint.Intent                 // by address: started, end not seen
+	gone map[checkpoint.Fingerprint]*checkpoint.Intent // of steps that are no longer in the flow, by effect
+}
+
+// effectOf identifies what an attempt does to the world: its step type and
+// evaluated input. The plugin's build is no part of it, so that an attempt that
+// was interrupted is repeated under its key although the plugin was rebuilt.
+func effectOf(stepType string, input sdk.Digest) checkpoint.Fingerprint {
+	h := checkpoint.NewHasher("engine/effect/1")
+	h.String(stepType)
+	h.Digest(input)
+	return h.Sum()
+}
+
+// resume looks at what earlier attempts left behind: how many each step has had
+// in this run, how long the run has lived, and which effects may have happened.
+func (s *session) resume(ctx context.Context) error {
+	s.policies = make([]stepPolicy, len(s.f.steps))
+	for i := range s.f.steps {
+		st := &s.f.steps[i]
+		s.policies[i] = stepPolicy{Effects: st.effects, Retry: retries(st.Retry), HasWhen: st.HasWhen}
+	}
+	for _, i := range s.options.Rerun {
+		if s.record.Reruns == nil {
+			s.record.Reruns = map[string]int{}
+		}
+		s.record.Reruns[s.f.steps[i].address]++
+	}
+	s.past = past{map[string]*checkpoint.Intent{}, map[checkpoint.Fingerprint]*checkpoint.Intent{}}
+	if s.continued {
+		if err := s.countAttempts(ctx); err != nil {
+			return err
+		}
+	}
+	effects := slices.ContainsFunc(s.f.steps, func(st flowStep) bool { return st.effects.Changes() })
+	for k, run := range s.chain { // oldest first
+		if !effects {
+			break
+		}
+		if err := s.readIntents(ctx, run, s.chain[k+1:]); err != nil {
+			return err
+		}
+	}
+	s.block()
+	return nil
+}
+
+// countAttempts reads what the run that is continued has tried so far.
+func (s *session) countAttempts(ctx context.Context) error {
+	attempts, err := s.h.o.Store.Attempts(ctx, s.h.o.Tenant, s.record.ID)
+	if err != nil {
+		return &storeError{err}
+	}
+	last := s.record.Since // the last sign of life of a run that was interrupted
+	for _, hd := range s.heads {
+		if hd != nil && hd.Run == s.record.ID && hd.Created.After(last) {
+			last = hd.Created
+		}
+	}
+	for _, a := range attempts {
+		if end := a.Started.Add(a.Took); end.After(last) {
+			last = end
+		}
+		s.tried(a.Step, a.Attempt)
+	}
+	if s.previous.Status == checkpoint.RunRunning {
+		s.record.Live += last.Sub(s.record.Since)
+	}
+	return nil
+}
+
+// tried raises the number of attempts a step has had.
+func (s *session) tried(address string, attempt int) {
+	if i := slices.IndexFunc(s.f.steps, func(st flowStep) bool { return st.address == address }); i >= 0 {
+		s.policies[i].Attempt = max(s.policies[i].Attempt, int32(attempt))
+	}
+}
+
+// readIntents takes in the intents of one run of the chain. later are the runs
+// after it.
+func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later []checkpoint.RunID) error {
+	intents, err := s.h.o.Store.Intents(ctx, s.h.o.Tenant, run)
+	if err != nil {
+		return &storeError{err}
+	}
+	if len(intents) == 0 {
+		return nil
+	}
+	attempts, err := s.h.o.Store.Attempts(ctx, s.h.o.Tenant, run)
+	if err != nil {
+		return &storeError{err}
+	}
+	failed := map[string]bool{} // attempts that said themselves that they failed
+	for _, a := range attempts {
+		if a.Error != nil && !ambiguous(a.Error.Class) {
+			failed[fmt.Sprint(a.Step, " ", a.Attempt)] = true
+		}
+	}
+	for _, in := range intents {
+		if run == s.record.ID {
+			s.tried(in.Step, in.Attempt)
+		}
+		delete(s.past.open, in.Step)
+		hd := s.index.Head(in.Step, in.Instance)
+		succeeded := hd != nil && (hd.Run == run && hd.Attempts >= in.Attempt || slices.Contains(later, hd.Run))
+		switch {
+		case succeeded, failed[fmt.Sprint(in.Step, " ", in.Attempt)]:
+			delete(s.past.gone, in.Effect)
+		case s.f.graph.Has(in.Step):
+			s.past.open[in.Step] = in
+		default:
+			s.past.gone[in.Effect] = in
+		}
+	}
+	return nil
+}
+
+// ambiguous classes say that an attempt ended, not what it had done by then.
+func ambiguous(c sdk.Class) bool {
+	return c == sdk.ClassTimeout || c == sdk.ClassPluginCrash || c == sdk.ClassCancelled
+}
+
+// block notes the steps that must not start again without a person.
+func (s *session) block() {
+	s.blocked = map[int32]*sdk.Error{}
+	for k := range s.f.steps {
+		i, st := int32(k), &s.f.steps[k]
+		if s.plan.Steps[i].Verdict == recovery.Current || slices.Contains(s.options.Rerun, i) {
+			continue
+		}
+		if in := s.past.open[st.address]; in != nil && st.effects == sdk.EffectsOnce {
+			s.blocked[i] = outcomeUnknown(st.address, fmt.Sprintf("attempt %d of run %s was started and its end was not seen", in.Attempt, in.Run))
+		} else if s.h.o.Behind && st.effects.Changes() {
+			s.blocked[i] = outcomeUnknown(st.address, "the store has lost records that were known to be durable, perhaps this one")
+		}
+	}
+}
+
+// effect settles what attempt w does to the world: the idempotency key, which
+// is the one of an attempt with this effect that was interrupted, if there is
+// one. The error says that the effect may have happened under a name that the
+// flow no longer has.
+func (s *session) effect(w *work, st *flowStep) *sdk.Error {
+	w.effect = effectOf(st.StepType, w.inputs)
+	if !slices.Contains(s.options.Rerun, w.step) {
+		if in := s.past.open[st.address]; in != nil && in.Effect == w.effect {
+			w.idem = in.IdempotencyKey
+			return nil
+		}
+		if in := s.past.gone[w.effect]; in != nil && st.effects.Changes() {
+			if st.effects == sdk.EffectsOnce {
+				return outcomeUnknown(st.address, fmt.Sprintf("as %s, attempt %d of run %s was started and its end was not seen", in.Step, in.Attempt, in.Run))
+			}
+			w.idem = in.IdempotencyKey
+			return nil
+		}
+	}
+	h := checkpoint.NewHasher("engine/idempotency/1")
+	h.String(string(s.record.Chain))
+	h.String(st.address)
+	h.Fingerprint(w.effect)
+	h.Int(s.record.Reruns[st.address])
+	w.idem = h.Sum().String()
+	return nil
+}
