@@ -56,7 +56,9 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 	run, decide := s.toRun()
 	if run+decide == 0 && s.previous != nil && !s.continued && !o.New {
 		if len(o.Targets) > 0 || s.used(s.planned) == s.previous.Used {
-			return h.nothingToRun(s)
+			if res, err := h.nothingToRun(s, in, len(o.Targets) > 0); res != nil || err != nil {
+				return res, err
+			}
 		}
 	}
 	s.record.Since = time.Now().UTC()
@@ -78,9 +80,13 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 	return r.finish()
 }
 
-// nothingToRun answers from the records of the newest run.
-func (h *Host) nothingToRun(s *session) (*Result, error) {
-	s.record = s.previous
+// nothingToRun answers from the records of the newest run, or gives nil if the
+// outputs are no longer what that run ended with: then a run that follows
+// records the new ones. partial: only targets were asked for, so outputs may be
+// missing.
+func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error) {
+	own, eval := s.record, s.eval
+	s.record, s.eval = s.previous, in.evaluator(hcl.RunInfo{ID: string(s.previous.ID), StartedAt: s.previous.Created})
 	r := h.newRun(s)
 	defer r.close()
 	for i := range s.plan.Steps {
@@ -92,11 +98,25 @@ func (h *Host) nothingToRun(s *session) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !partial && outputsDigest(outs) != s.previous.Outputs {
+		s.record, s.eval = own, eval
+		return nil, nil
+	}
 	r.events = nil // each reuse was told when the run was recorded
 	r.add(Event{Type: EventNothingToRun, Workflow: s.record.Workflow, Counts: &r.counts, Saved: r.saved, SavedTokens: r.tokens})
 	r.add(Event{Type: EventOutputs, Outputs: outs})
 	r.flush()
 	return &Result{Run: *s.previous, Outputs: outs, Counts: r.counts, Saved: r.saved, Tokens: r.tokens}, nil
+}
+
+func outputsDigest(outs []Output) sdk.Digest {
+	h := checkpoint.NewHasher("engine/outputs/1")
+	for _, o := range outs {
+		h.String(o.Name)
+		h.Bytes(o.Value)
+		h.String(o.Unavailable)
+	}
+	return sdk.Digest(h.Sum())
 }
 
 func retries(rs []hcl.Retry) []RetryPolicy {
@@ -121,6 +141,16 @@ func (r *run) finish() (*Result, error) {
 	// The run's own context has ended; what remains is short and must be done.
 	ctx := context.Background()
 	r.outputs.ctx = ctx
+	outs, err := r.evaluateOutputs()
+	if err != nil {
+		return nil, err
+	}
+	rec.Outputs = outputsDigest(outs)
+	for i := range r.results {
+		if hd := r.results[i].head; hd != nil && hd.Run != rec.ID && hd.Seq > 0 {
+			rec.Reused = append(rec.Reused, hd.Seq)
+		}
+	}
 	last := r.batchOf(func(b *checkpoint.Batch) {
 		if rec.Status == checkpoint.RunSucceeded {
 			r.addHusks(b, r.s.f.graph.Order()...) // below some nothing was stored
@@ -135,10 +165,6 @@ func (r *run) finish() (*Result, error) {
 	}
 	for _, q := range r.m.queued { // durable now, though no sync was announced for them
 		r.carry(command{kind: cmdNotePersisted, step: q.step})
-	}
-	outs, err := r.evaluateOutputs()
-	if err != nil {
-		return nil, err
 	}
 	counts := r.counts
 	r.add(Event{Type: EventRunEnded, Workflow: rec.Workflow, Status: rec.Status, Error: rec.Error, Counts: &counts, Took: now.Sub(r.began), Saved: r.saved, SavedTokens: r.tokens})

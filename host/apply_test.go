@@ -566,3 +566,85 @@ func TestLaws(t *testing.T) {
 		}
 	}
 }
+
+// The unknown outcome of a step that must happen once outlives the end of the
+// run: a run with other targets, an edit, the step taken out and put back.
+func TestUnknownOutcomeOutlivesTheRun(t *testing.T) {
+	t.Parallel()
+	for name, between := range map[string]func(k *fake, o Options){
+		"another target": func(k *fake, o Options) {
+			if _, err := k.apply(context.Background(), o, RunOptions{Targets: []string{"w"}}); err != nil {
+				k.tb.Fatal(err)
+			}
+		},
+		"taken out and put back": func(k *fake, o Options) {
+			whole := k.steps
+			k.steps = whole[:1]
+			k.mustApply(o)
+			k.steps = whole
+		},
+		"renamed": func(k *fake, o Options) { k.steps[1].name = "renamed" },
+	} {
+		k, store := interrupted(t, sdk.EffectsOnce)
+		o := Options{Store: store}
+		between(k, o)
+		res := k.mustApply(o)
+		if len(res.Failures) != 1 || res.Failures[0].Error.Code != CodeOutcomeUnknown || k.count("pay")+k.count("renamed") != 1 {
+			t.Errorf("%s: %+v, pay was started %d times", name, res.Failures, k.count("pay")+k.count("renamed"))
+		}
+	}
+}
+
+// interrupted is a flow w → pay, killed in the middle of pay.
+func interrupted(t *testing.T, effects sdk.Effects) (*fake, *checkpoint.MemoryStore) {
+	store := checkpoint.NewMemoryStore()
+	k := &fake{tb: t, steps: []fakeStep{{name: "w"}, {name: "pay", def: "pay", refs: hard(0), effects: effects}}}
+	var crashed *checkpoint.MemoryStore
+	k.run = func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+		if req.Step == "step.pay" && crashed == nil {
+			crashed = store.Crash()
+		}
+		return hashAnswer(req)
+	}
+	k.mustApply(Options{Store: store})
+	k.run = nil
+	return k, crashed
+}
+
+// A step that may be repeated keeps its key: after an interruption, under
+// another name, and with a rebuilt plugin.
+func TestKeyOutlivesRenamesAndRebuilds(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(k *fake){
+		"renamed": func(k *fake) { k.steps[1].name = "other" },
+		"rebuilt": func(k *fake) {
+			a := *fakeArtifact
+			a.Digest = sdk.Sum([]byte("rebuilt"))
+			k.artifact = &a
+		},
+	} {
+		k, store := interrupted(t, sdk.EffectsWrite)
+		change(k)
+		k.mustApply(Options{Store: store})
+		keys := append(k.keys["pay"], k.keys["other"]...)
+		if len(keys) != 2 || keys[0] != keys[1] {
+			t.Errorf("%s: %q", name, keys)
+		}
+	}
+	// A step that is persisted and then renamed in the same run is not repeated.
+	k, _ := interrupted(t, sdk.EffectsWrite)
+	k.steps = append(k.steps, fakeStep{name: "last", refs: hard(1)})
+	store := checkpoint.NewMemoryStore()
+	k.run = func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+		if req.Step == "step.last" && k.count("last") == 1 {
+			return nil, errBoom
+		}
+		return hashAnswer(req)
+	}
+	k.counts = nil
+	k.mustApply(Options{Store: store})
+	k.steps[1].name = "other"
+	if res := k.mustApply(Options{Store: store}); res.Run.Status != checkpoint.RunSucceeded || k.count("other") != 0 {
+		t.Errorf("%s, the renamed step ran %d times", res.Run.Status, k.count("other"))
+	}
+}

@@ -25,11 +25,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // is tested is the host between them. Step i reads the outputs of its
 // references; its answer is made by run.
 type fake struct {
-	tb    testing.TB
-	steps []fakeStep
-	run   func(ctx context.Context, req *sdk.Request) (*sdk.Response, error)
-	calls atomic.Int64
-	quiet bool // do not count by step
+	tb       testing.TB
+	steps    []fakeStep
+	run      func(ctx context.Context, req *sdk.Request) (*sdk.Response, error)
+	calls    atomic.Int64
+	artifact *loader.Artifact // nil: fakeArtifact
+	quiet    bool             // do not count by step
 
 	mu     sync.Mutex
 	counts map[string]int // attempts by step
@@ -65,7 +66,11 @@ func (k *fake) flow() *Flow {
 		wf.Steps = append(wf.Steps, hcl.Step{Name: s.name, StepType: "run", Facets: s.refs, WhenFacets: s.when, HasWhen: s.when > 0 || s.cond != nil,
 			Retry: s.retry, Effects: s.effects, Volatile: s.volatile, Reuse: s.reuse})
 	}
-	f := &Flow{wf: wf, artifacts: []*loader.Artifact{fakeArtifact}, loaders: []loader.Loader{k}, configs: make([]*schema, 1)}
+	a := fakeArtifact
+	if k.artifact != nil {
+		a = k.artifact
+	}
+	f := &Flow{wf: wf, artifacts: []*loader.Artifact{a}, loaders: []loader.Loader{k}, configs: make([]*schema, 1)}
 	st := &stepType{}
 	st.sanitizer, _ = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
 	if err := f.link(map[stepTypeKey]*stepType{{0, "run"}: st}); err != nil {

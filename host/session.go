@@ -137,7 +137,7 @@ func (s *session) chooseRun(ctx context.Context, vs map[string]json.RawMessage, 
 	r := s.record
 	r.Workflow, r.Version, r.Variables, r.Values, r.Engine = wf.Name, wf.Version, variables, kept, h.o.Version
 	r.Status, r.Error, r.Ended, r.Used, r.Outputs, r.Counts = checkpoint.RunRunning, nil, time.Time{}, sdk.Digest{}, sdk.Digest{}, nil
-	r.Files, r.Artifacts = nil, nil
+	r.Files, r.Artifacts, r.Reused = nil, nil, nil
 	for _, f := range wf.Files {
 		r.Files = append(r.Files, checkpoint.FileDigest{Path: f.Path, Digest: f.Digest})
 	}
