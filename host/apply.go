@@ -32,7 +32,7 @@ type Output struct {
 // Failure is a step that failed.
 type Failure struct {
 	Step     string
-	Attempts int
+	Attempts int // 0: it failed before an attempt began, its input could not be made
 	Error    *sdk.Error
 }
 
@@ -48,9 +48,6 @@ func (h *Host) Apply(ctx context.Context, f *Flow, values *hcl.Values, o RunOpti
 func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Result, error) {
 	s, err := h.prepare(ctx, f, in, o)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.resume(ctx); err != nil {
 		return nil, err
 	}
 	run, decide := s.toRun()
@@ -205,8 +202,11 @@ func (r *run) evaluateOutputs() ([]Output, error) {
 }
 
 func stateWord(s sdk.State) string {
-	if s == sdk.Pending {
+	switch s {
+	case sdk.Pending:
 		return "did not run"
+	case sdk.Failed:
+		return "failed"
 	}
 	return "was " + s.String()
 }

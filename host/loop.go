@@ -374,6 +374,9 @@ func (r *run) noted(c command) {
 		r.add(e)
 		return
 	}
+	if w == nil || w.started.IsZero() {
+		e.Attempt = 0 // it ended before an attempt of this continuation began
+	}
 	res := &r.results[i]
 	switch c.state {
 	case sdk.Succeeded:
@@ -393,7 +396,7 @@ func (r *run) noted(c command) {
 		r.counts.Failed++
 		e.Type = EventFailed
 		*res = result{state: sdk.Failed, err: c.err, attempts: c.attempt}
-		r.failures = append(r.failures, Failure{Step: e.Step, Attempts: int(c.attempt), Error: c.err})
+		r.failures = append(r.failures, Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err})
 		r.add(e)
 	case sdk.Cancelled:
 		r.counts.Cancelled++

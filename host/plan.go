@@ -28,7 +28,7 @@ type Plan struct {
 // PlannedStep is the plan for one step.
 type PlannedStep struct {
 	Step       string        `json:"step"`
-	Action     string        `json:"action"` // run, decide, reuse, skip, none (nothing needs it)
+	Action     string        `json:"action"` // run, decide, reuse, skip, none (nothing needs it), blocked (it waits for a person)
 	Reason     string        `json:"reason"`
 	Read       bool          `json:"read,omitempty"` // its output is read back: one of the recovery set
 	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"`
@@ -60,7 +60,7 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 			p.Reuse++
 			p.Saved += ps.Saved
 			p.Tokens += ps.Tokens
-		case "run":
+		case "run", "blocked": // apply tries, and says why it cannot
 			p.Run++
 		case "decide":
 			p.Decide++
@@ -80,6 +80,8 @@ func (s *session) plannedStep(ctx context.Context, i int32) PlannedStep {
 	case "reuse":
 		ps.Checkpoint, ps.Saved, ps.Tokens = sp.Head.ID, sp.Head.Took, sp.Head.Tokens
 		ps.Read = sp.Action == recovery.Take
+	case "blocked":
+		ps.Reason = s.blocked[i].Message
 	case "none":
 		ps.Reason = "nothing that runs needs it"
 	}
@@ -96,6 +98,8 @@ func (s *session) action(i int32) string {
 		return "reuse"
 	case sp.Action == recovery.Untouched:
 		return "none"
+	case s.blocked[i] != nil:
+		return "blocked"
 	case sp.Action == recovery.Run, s.mustRun(int(i)):
 		return "run"
 	}

@@ -81,6 +81,9 @@ func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (*
 	if err := s.load(ctx, o); err != nil {
 		return nil, err
 	}
+	if err := s.resume(ctx); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

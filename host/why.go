@@ -24,13 +24,13 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 	case recovery.WhyRenamed:
 		return "renamed from " + h.Step
 	case recovery.WhyNeverRan:
-		return "never ran"
+		return s.neverSucceeded(i)
 	case recovery.WhyChanged:
 		return s.changed(ctx, i, h, lineage)
 	case recovery.WhyUpstream:
 		switch {
 		case h == nil:
-			return "never ran"
+			return s.neverSucceeded(i)
 		case lineage != nil:
 			return s.changed(ctx, i, h, lineage)
 		}
@@ -58,6 +58,14 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 	return ""
 }
 
+// neverSucceeded is the reason of a step without a record.
+func (s *session) neverSucceeded(i int32) string {
+	if s.policies != nil && s.policies[i].Attempt > 0 || s.past.open[s.f.steps[i].address] != nil {
+		return "has not succeeded yet"
+	}
+	return "never ran"
+}
+
 // changed names the differences between the step's newest record and now.
 func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, lineage []sdk.Digest) string {
 	const unknown = "its definition changed"
@@ -73,8 +81,13 @@ func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, line
 	a, was := s.f.artifacts[st.Plugin], rec.Context
 	var parts []string
 	if was.Artifact != a.Digest {
-		parts = append(parts, fmt.Sprintf("plugin %s %s → %s (%s → %s)", s.f.wf.Plugins[st.Plugin].Name,
-			orNone(was.Version), orNone(version(s.f, st.Plugin)), was.Artifact.Short(), a.Digest.Short()))
+		name, old, now := s.f.wf.Plugins[st.Plugin].Name, was.Version, version(s.f, st.Plugin)
+		digests := fmt.Sprintf("%s → %s", was.Artifact.Short(), a.Digest.Short())
+		if old == now {
+			parts = append(parts, fmt.Sprintf("plugin %s changed (%s)", name, digests))
+		} else {
+			parts = append(parts, fmt.Sprintf("plugin %s %s → %s (%s)", name, orNone(old), orNone(now), digests))
+		}
 	}
 	if was.StepType != st.StepType {
 		parts = append(parts, fmt.Sprintf("step type %s → %s", was.StepType, st.StepType))
