@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +33,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			if f.concurrency < 0 {
 				return exit(exitUsage, "--concurrency %d is negative", f.concurrency)
 			}
+			endsGently(c.Context())
 			how, err := chooseProgress(f.progress, io.err, f.json, os.Getenv)
 			if err != nil {
 				return err
@@ -47,7 +50,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			}
 			j := newJournal(l.state)
 			m := newMetrics(l.flow.Workflow().Name)
-			res, err := apply(c, &f, l, store, host.Observers(j, m, v))
+			res, err := apply(c, &f, l, io, store, host.Observers(j, m, v))
 			if cerr := store.Close(); err == nil && cerr != nil {
 				err = exit(exitStore, "%w", cerr)
 			}
@@ -81,12 +84,35 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	return c
 }
 
-func apply(c *cobra.Command, f *flowFlags, l *loaded, store *pebblestore.Store, seen host.Observer) (*host.Result, error) {
-	h, err := host.New(host.Options{Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version, Behind: store.Behind() > 0})
+func apply(c *cobra.Command, f *flowFlags, l *loaded, io streams, store *pebblestore.Store, seen host.Observer) (*host.Result, error) {
+	h, err := host.New(host.Options{Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version, Behind: behind(io, l.state, store)})
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
 	return h.Apply(c.Context(), l.flow, l.values, f.runOptions())
+}
+
+// lostFile marks a state whose store has lost records that were known to be
+// durable. It stays until a person removes it: the store itself forgets with
+// the next commit.
+const lostFile = "LOST"
+
+// behind reports whether the store may have lost records, and says so.
+func behind(io streams, state string, store *pebblestore.Store) bool {
+	mark := filepath.Join(state, lostFile)
+	if store.Behind() > 0 {
+		note := fmt.Sprintf("%s: the store had lost records that were known to be durable; steps with effects may have happened without a record\n", time.Now().UTC().Format(time.RFC3339))
+		_ = os.WriteFile(mark, []byte(note), 0o600) // it is only said once, then
+	} else if !marked(state) {
+		return false
+	}
+	fmt.Fprintf(io.err, "Warning: the store in %s has lost records that were known to be durable (a file was damaged or removed).\nPure steps run again where needed. Steps with effects do not: look whether each happened, use --rerun for those that did not, then remove %s.\n", state, mark)
+	return true
+}
+
+func marked(state string) bool {
+	_, err := os.Stat(filepath.Join(state, lostFile))
+	return err == nil
 }
 
 // outcome is the exit of a run.

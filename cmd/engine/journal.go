@@ -110,7 +110,13 @@ type story struct {
 // readStory reads one run's journal. A line that was cut by a kill is passed
 // over.
 func readStory(state string, id checkpoint.RunID, live bool) (*story, error) {
-	f, err := os.Open(filepath.Join(state, "runs", string(id)+".jsonl"))
+	path := filepath.Join(state, "runs", string(id)+".jsonl")
+	if info, err := os.Lstat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() { // a device or pipe would never end
+		return nil, fmt.Errorf("journal %s is not a regular file", path)
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +153,16 @@ func (s *story) add(e host.Event) {
 		s.Status, s.Ended, s.Counts, s.Took = e.Status, e.Time, *e.Counts, e.Took
 	case host.EventOutputs:
 		s.Outputs = e.Outputs
+	case host.EventSucceeded: // counted here until the run's end brings the counts
+		s.Counts.Ran++
+	case host.EventReused:
+		s.Counts.Reused++
+	case host.EventSkipped:
+		s.Counts.Skipped++
+	case host.EventFailed:
+		s.Counts.Failed++
+	case host.EventCancelled:
+		s.Counts.Cancelled++
 	}
 }
 
@@ -163,7 +179,7 @@ func stories(state string) ([]*story, error) {
 	var ss []*story
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".jsonl")
-		if !ok {
+		if !ok || !e.Type().IsRegular() {
 			continue
 		}
 		s, err := readStory(state, checkpoint.RunID(id), live)

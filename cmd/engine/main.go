@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -69,6 +71,48 @@ func exit(code int, format string, args ...any) error {
 
 // run is the whole program but for the process: it returns the exit code.
 func run(ctx context.Context, args []string, io streams) int {
+	out := &result{w: io.out}
+	io.out = out
+	code := execute(ctx, args, io)
+	if err := out.failed(); err != nil {
+		fmt.Fprintf(io.err, "Error: the result could not be written: %v\n", err)
+		if code == exitOK {
+			code = exitStore
+		}
+	}
+	return code
+}
+
+// result is stdout: it remembers that a part of the result was lost. A reader
+// that went away has what it wanted.
+type result struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (r *result) Write(b []byte) (int, error) {
+	n, err := r.w.Write(b)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.err == nil {
+			r.err = err
+		}
+	}
+	return n, err
+}
+
+func (r *result) failed() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if errors.Is(r.err, syscall.EPIPE) || errors.Is(r.err, os.ErrClosed) {
+		return nil
+	}
+	return r.err
+}
+
+func execute(ctx context.Context, args []string, io streams) int {
 	root := newRoot(io)
 	root.SetArgs(longFlags(root, args))
 	err := root.ExecuteContext(ctx)
@@ -77,7 +121,7 @@ func run(ctx context.Context, args []string, io streams) int {
 	}
 	var e *exitError
 	if !errors.As(err, &e) {
-		fmt.Fprintf(io.err, "Error: %v\n", err)
+		fmt.Fprintf(io.err, "Error: %s\n", oneLine(err.Error()))
 		if c, _, ferr := root.Find(args); ferr == nil {
 			fmt.Fprintf(io.err, "See: %s --help\n", c.CommandPath())
 		}
@@ -139,17 +183,33 @@ func longFlags(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// interruptible is the context of a command. The first signal cancels it, and
-// the run ends cleanly with everything finished kept; the second ends the
-// process at once.
+// gentle is set by commands that end by themselves when their context does.
+type gentle struct{ atomic.Bool }
+
+type gentleKey struct{}
+
+// endsGently says that the command needs the first signal for itself.
+func endsGently(ctx context.Context) {
+	if g, ok := ctx.Value(gentleKey{}).(*gentle); ok {
+		g.Store(true)
+	}
+}
+
+// interruptible is the context of a command. The first signal cancels it, so
+// that a run ends cleanly with everything finished kept; the second, or the
+// first of a command that is not gentle, ends the process at once.
 func interruptible() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	g := &gentle{}
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.Background(), gentleKey{}, g))
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		s, ok := <-ch
 		if !ok {
 			return
+		}
+		if !g.Load() {
+			os.Exit(exitCancel)
 		}
 		cancel(fmt.Errorf("cancelled by %v", s))
 		if _, ok := <-ch; ok {

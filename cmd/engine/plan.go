@@ -37,7 +37,7 @@ another is reused if the other gives the answer it gave before.`,
 				return err
 			}
 			defer store.Close()
-			h, err := host.New(host.Options{Store: store, Logger: l.log, Version: version})
+			h, err := host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: marked(l.state)})
 			if err != nil {
 				return exit(exitInternal, "%w", err)
 			}

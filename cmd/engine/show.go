@@ -22,6 +22,7 @@ type shownStep struct {
 	Persisted  bool          `json:"persisted"`
 	Reason     string        `json:"reason,omitempty"`
 	Saved      time.Duration `json:"saved_ns,omitempty"`
+	Error      *sdk.Error    `json:"error,omitempty"` // why it failed before an attempt began
 }
 
 // shownTry is one attempt.
@@ -64,7 +65,7 @@ func (st *shownStep) add(e *host.Event) {
 	}
 	switch e.Type {
 	case host.EventStarted:
-		st.State = "running"
+		st.State, st.Error = "running", nil
 		st.Attempts = append(st.Attempts, shownTry{Attempt: e.Attempt, Started: e.Time, Open: true})
 		if e.Reason != "" {
 			st.Reason = e.Reason
@@ -85,6 +86,9 @@ func (st *shownStep) add(e *host.Event) {
 		st.Persisted = true
 	case host.EventFailed:
 		st.State = "failed"
+		if e.Attempt == 0 {
+			st.Error = e.Error
+		}
 		end()
 	case host.EventSkipped:
 		st.State, st.Reason = "skipped", e.Reason
@@ -160,12 +164,18 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 			fmt.Fprint(w, ")")
 		}
 		if n := len(st.Attempts); n > 0 {
-			fmt.Fprintf(w, ", %s, %s", count(n, "attempt"), short(st.Attempts[n-1].Took))
+			fmt.Fprintf(w, ", %s", count(n, "attempt"))
+			if last := &st.Attempts[n-1]; !last.Open {
+				fmt.Fprintf(w, ", %s", short(last.Took))
+			}
 		}
 		if st.Reason != "" {
 			fmt.Fprintf(w, ": %s", oneLine(st.Reason))
 		}
 		fmt.Fprintln(w)
+		if st.Error != nil {
+			fmt.Fprintf(w, "              %s\n", oneLine(st.Error.Error()))
+		}
 		for _, a := range st.Attempts {
 			if a.Error != nil && (full || st.State != "succeeded") {
 				fmt.Fprintf(w, "              attempt %d: %s\n", a.Attempt, oneLine(a.Error.Error()))
@@ -206,6 +216,9 @@ func newOutput(io streams) *cobra.Command {
 					if o.Name == args[0] {
 						outs = append(outs, o)
 					}
+				}
+				if len(outs) == 0 && s.Ended.IsZero() {
+					return exit(exitFailed, "run %s has not ended (%s); it has no outputs yet", s.ID, s.Status)
 				}
 				if len(outs) == 0 {
 					return exit(exitUsage, "run %s has no output %q; it has: %s", s.ID, args[0], strings.Join(names, ", "))

@@ -36,7 +36,7 @@ func newValidate(io streams) *cobra.Command {
 			if err := v.report(wf, diags); err != nil {
 				return err
 			}
-			fmt.Fprintf(io.out, "%s is valid: workflow %q, %s\n", path, wf.Name, count(len(wf.Steps), "step"))
+			fmt.Fprintf(io.out, "%s is valid: workflow %q, %s\n", escape(path), wf.Name, count(len(wf.Steps), "step"))
 			return nil
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -61,9 +62,25 @@ func files(wf *hcl.Workflow) []hcl.File {
 
 // writeJSON writes one object on one line.
 func writeJSON(w io.Writer, v any) {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a reader that went away must not end the command
+	_ = enc.Encode(v) // what views print can be encoded
+	text := b.String()
+	if strings.IndexFunc(text, hostile) >= 0 {
+		// Such characters stand in strings only, where JSON has a spelling
+		// for them that no terminal acts on.
+		b.Reset()
+		for _, r := range text {
+			if hostile(r) {
+				fmt.Fprintf(&b, `\u%04x`, r)
+			} else {
+				b.WriteRune(r)
+			}
+		}
+		text = b.String()
+	}
+	_, _ = io.WriteString(w, text) // stdout remembers its errors itself
 }
 
 func writeVersion(w io.Writer) {
@@ -204,7 +221,7 @@ func (v *textApply) line(e *host.Event) string {
 			how = ", follows " + string(e.Follows)
 		}
 		c := e.Counts
-		s := fmt.Sprintf("run %s of workflow %q%s: %d steps, %d to run", e.Run, e.Workflow, how, c.Total, c.ToRun)
+		s := fmt.Sprintf("run %s of workflow %q%s: %s, %d to run", e.Run, e.Workflow, how, count(c.Total, "step"), c.ToRun)
 		if c.ToDecide > 0 {
 			s += fmt.Sprintf(", %d to be decided", c.ToDecide)
 		}
@@ -232,6 +249,9 @@ func (v *textApply) line(e *host.Event) string {
 		}
 		return word("%s", s)
 	case host.EventFailed:
+		if e.Attempt == 0 {
+			return word(" before an attempt began: %s", oneLine(e.Error.Error()))
+		}
 		return word(", attempt %d after %s: %s", e.Attempt, short(e.Took), oneLine(e.Error.Error()))
 	case host.EventSkipped:
 		return word(" (%s)", oneLine(e.Reason))
@@ -286,7 +306,11 @@ func (v *textApply) close() {}
 func (v *textApply) failures(res *host.Result) {
 	w := v.io.err
 	for _, f := range res.Failures {
-		fmt.Fprintf(w, "\n%s failed after %s: %s\n", f.Step, count(f.Attempts, "attempt"), escape(f.Error.Error()))
+		after := " after " + count(f.Attempts, "attempt")
+		if f.Attempts == 0 {
+			after = " before an attempt began"
+		}
+		fmt.Fprintf(w, "\n%s failed%s: %s\n", f.Step, after, indented(f.Error.Error()))
 		if f.Error.Path != "" {
 			fmt.Fprintf(w, "  at %s of its input\n", escape(f.Error.Path))
 		}
@@ -295,11 +319,29 @@ func (v *textApply) failures(res *host.Result) {
 		}
 	}
 	if e := res.Run.Error; e != nil {
-		fmt.Fprintf(w, "\nthe run was ended: %s\n", escape(e.Error()))
+		fmt.Fprintf(w, "\nthe run was ended: %s\n", indented(e.Error()))
 	}
-	if res.Opened && (len(res.Failures) > 0 || res.Run.Error != nil) {
+	if waits(res) {
+		fmt.Fprintf(w, "\nEverything that succeeded is kept (%s). What is unknown must be settled first, as said above;\nto see more: engine show %s\n", count(res.Counts.Ran+res.Counts.Reused, "step"), res.Run.ID)
+	} else if res.Opened && (len(res.Failures) > 0 || res.Run.Error != nil) {
 		fmt.Fprintf(w, "\nEverything that succeeded is kept (%s). To go on, run the same command again;\nto see more: engine show %s\n", count(res.Counts.Ran+res.Counts.Reused, "step"), res.Run.ID)
 	}
+}
+
+// waits: every failure waits for a person, so the same command cannot help.
+func waits(res *host.Result) bool {
+	for _, f := range res.Failures {
+		if f.Error.Code != host.CodeOutcomeUnknown {
+			return false
+		}
+	}
+	return len(res.Failures) > 0
+}
+
+// indented is escaped text whose further lines cannot be taken for the engine's
+// own.
+func indented(s string) string {
+	return strings.ReplaceAll(escape(strings.TrimSpace(s)), "\n", "\n    ")
 }
 
 func count(n int, what string) string {
@@ -319,7 +361,11 @@ func writeOutputs(io streams, outs []host.Output) {
 		}
 		var s string
 		if json.Unmarshal(o.Value, &s) == nil && strings.Contains(s, "\n") {
-			fmt.Fprintf(io.out, "%s = <<EOT\n%s\nEOT\n", o.Name, escape(strings.TrimSuffix(s, "\n")))
+			end := "EOT"
+			for strings.Contains(s, end) { // the text must not end itself
+				end += "_"
+			}
+			fmt.Fprintf(io.out, "%s = <<%s\n%s\n%s\n", o.Name, end, escape(strings.TrimSuffix(s, "\n")), end)
 			continue
 		}
 		fmt.Fprintf(io.out, "%s = %s\n", o.Name, escape(string(o.Value)))
