@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -67,7 +69,8 @@ func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, e
 	if a.Kind != loader.Native {
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("artifact %s is %s, not native", a.Path, a.Kind)}
 	}
-	dir, err := os.MkdirTemp(l.o.TempDir, "engine")
+	sweep(l.o.TempDir)
+	dir, err := os.MkdirTemp(l.o.TempDir, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 	if err != nil {
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("plugin %s: %v", a.Path, err)}
 	}
@@ -84,6 +87,25 @@ func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, e
 		return nil, err
 	}
 	return p, nil
+}
+
+// dirPrefix begins the name of a plugin's private directory; the engine's pid
+// and something random follow.
+const dirPrefix = "engine-"
+
+// sweep removes the private directories of engines that were killed. What
+// cannot be removed is somebody else's, or in use.
+func sweep(tempDir string) {
+	dirs, err := filepath.Glob(filepath.Join(tempDir, dirPrefix+"*-*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
+		if n, err := strconv.Atoi(pid); err == nil && n > 1 && gone(n) {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
 
 // exeSuffix keeps ".exe", without which Windows runs nothing.

@@ -18,6 +18,9 @@ var inheritedEnv = []string{"PATH", "HOME", "LANG"}
 
 func isTextBusy(err error) bool { return errors.Is(err, syscall.ETXTBSY) }
 
+// gone reports whether no process has this pid.
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
 // readLines reads stderr to its end. drain returns when all that was written
 // before the call has been given to lines: it interrupts the reader by a read
 // deadline, and the reader then takes what the pipe holds without waiting.

@@ -12,6 +12,9 @@ var inheritedEnv = []string{"PATH", "HOME", "LANG", "SYSTEMROOT"}
 
 func isTextBusy(error) bool { return false }
 
+// gone is never sure here: files in use cannot be removed anyway.
+func gone(int) bool { return false }
+
 // readLines reads stderr to its end. Whether something is left to read cannot
 // be told here, so there is no drain.
 func readLines(reading *sync.WaitGroup, f *os.File, lines *stderrLines) (drain func()) {
