@@ -117,9 +117,18 @@ func invert(a adjacency, n int) adjacency {
 	return b
 }
 
-// sort fills g.order (Kahn's algorithm) or finds a shortest cycle.
+// sort fills g.order or finds a cycle. Nodes that are numbered in order already
+// keep it, so that a plan goes through memory from front to back; else it is
+// Kahn's algorithm.
 func (g *Graph) sort() error {
 	n := int32(g.Len())
+	if g.ordered() {
+		g.order = make([]int32, n)
+		for i := range g.order {
+			g.order[i] = int32(i)
+		}
+		return nil
+	}
 	unmet := make([]int32, n)
 	g.order = make([]int32, 0, n)
 	for i := range n {
@@ -138,6 +147,16 @@ func (g *Graph) sort() error {
 		return nil
 	}
 	return g.cycle(unmet)
+}
+
+// ordered reports whether every node comes after its upstreams.
+func (g *Graph) ordered() bool {
+	for i := range int32(g.Len()) {
+		if us := g.up.of(i); len(us) > 0 && us[len(us)-1] >= i {
+			return false
+		}
+	}
+	return true
 }
 
 // cycle walks upstream from any node that is left until it meets itself.

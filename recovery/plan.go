@@ -317,7 +317,7 @@ func (p *Plan) hasData(h *checkpoint.Head) bool {
 // walk is the reverse breadth-first search from the targets. It ends each
 // branch at a current step with data and gives every step it met its action.
 func (p *Plan) walk() {
-	queue := make([]int32, 0, len(p.o.Targets)+len(p.o.Rerun))
+	queue := make([]int32, 0, p.g.Len()) // each step enters it once
 	need := func(i int32) {
 		if s := &p.Steps[i]; s.Action == Untouched {
 			s.Action = Decide // its final action is set when it leaves the queue
