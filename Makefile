@@ -17,7 +17,7 @@ help: ## print this
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
 
 build: ## build bin/engine
-	CGO_ENABLED=0 go build -trimpath -o bin/engine ./cmd/engine
+	CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o bin/engine ./cmd/engine
 
 steps: ## build the Go steps of the document flow
 	@mkdir -p $(DOCUMENT)/bin

@@ -63,6 +63,9 @@ func (st *shownStep) add(e *host.Event) {
 			}
 		}
 	}
+	if st.State == "" {
+		st.State = "preparing" // it said something before its first attempt
+	}
 	switch e.Type {
 	case host.EventStarted:
 		st.State, st.Error = "running", nil
@@ -100,7 +103,7 @@ func (st *shownStep) add(e *host.Event) {
 
 // stateIn is the step's state in its run, as a word.
 func (st *shownStep) stateIn(s *story) string {
-	if s.Status == checkpoint.RunInterrupted && st.State == "running" {
+	if s.Status == checkpoint.RunInterrupted && (st.State == "running" || st.State == "preparing") {
 		return "interrupted"
 	}
 	return st.State
