@@ -204,13 +204,14 @@ type FileDigest struct {
 	Digest sdk.Digest `json:"digest"`
 }
 
-// AttemptRecord is one attempt of one step instance.
+// AttemptRecord is one failed attempt of one step instance. The attempt that
+// succeeded is in the checkpoint's context.
 type AttemptRecord struct {
 	Run      RunID         `json:"run"`
 	Step     string        `json:"step"`
 	Instance string        `json:"instance,omitempty"`
-	Attempt  int           `json:"attempt"`         // counts from 1 over all continuations of the run
-	Error    *sdk.Error    `json:"error,omitempty"` // nil: it succeeded
+	Attempt  int           `json:"attempt"` // counts from 1 over all continuations of the run
+	Error    *sdk.Error    `json:"error,omitempty"`
 	Started  time.Time     `json:"started"`
 	Took     time.Duration `json:"took"`
 	Usage    []sdk.Usage   `json:"usage,omitempty"`
