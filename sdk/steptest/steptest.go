@@ -96,7 +96,6 @@ type checker struct {
 	step    sdk.Step
 	o       Options
 	results []Result
-	runs    int
 }
 
 func (c *checker) check(name string, f func() error) {
@@ -104,7 +103,6 @@ func (c *checker) check(name string, f func() error) {
 }
 
 func (c *checker) run(ctx context.Context, input json.RawMessage) (*sdk.Response, error) {
-	c.runs++
 	req := &sdk.Request{V: sdk.Version, StepType: c.o.Type, Workflow: "steptest", Run: "r_steptest", Step: "step.steptest",
 		Attempt: 1, IdempotencyKey: "steptest", Engine: "steptest", Input: input, Config: c.o.Config}
 	if d, ok := ctx.Deadline(); ok {
