@@ -34,6 +34,14 @@
 // must happen once then stops for a person, one that may be repeated gets the
 // same idempotency key.
 //
+// Why is the idempotency key made of step type and input, not of the content
+// key? The content key holds the plugin's digest: a plugin rebuilt between a
+// crash and the next apply would repeat the effect under another key.
+//
+// Why are the intents of the whole chain of runs read, and not those of the run
+// that is continued? A run with other targets, or after an edit, ends without
+// the step; an unknown outcome must outlive it.
+//
 // Why are outputs read at the start, though most are not needed in memory? A
 // damaged output must be known while the plan can still be made without it.
 // One that is lost later fails the run, and the next apply plans without it.

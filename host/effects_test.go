@@ -123,6 +123,17 @@ func interrupted(t *testing.T, effects sdk.Effects) (*fake, *checkpoint.MemorySt
 	return k, crashed
 }
 
+// The refusal's advice works: with when = false the run goes on without it.
+func TestUnknownOutcomeIsSettledByWhen(t *testing.T) {
+	t.Parallel()
+	k, store := interrupted(t, sdk.EffectsOnce)
+	k.steps[1].cond = func(hcl.Upstream) bool { return false }
+	res := k.mustApply(Options{Store: store})
+	if res.Run.Status != checkpoint.RunSucceeded || res.Counts.Skipped != 1 || k.count("pay") != 1 {
+		t.Fatalf("%s, %+v, pay was started %d times", res.Run.Status, res.Failures, k.count("pay"))
+	}
+}
+
 // A step that may be repeated keeps its key: after an interruption, under
 // another name, and with a rebuilt plugin.
 func TestKeyOutlivesRenamesAndRebuilds(t *testing.T) {

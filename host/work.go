@@ -71,10 +71,6 @@ func (r *run) do(w *work) {
 // says that nothing is left to run.
 func (r *run) decide(w *work) (goOn bool) {
 	s, st := r.s, &r.s.f.steps[w.step]
-	if err := r.blocked[w.step]; err != nil {
-		w.failed(err)
-		return false
-	}
 	up := r.upstream(w.step)
 	refs := s.f.graph.Refs(w.step)
 	if st.HasWhen && !r.conditionMet[w.step] {
@@ -121,6 +117,11 @@ func (r *run) decide(w *work) (goOn bool) {
 			}
 			return false
 		}
+	}
+	// Only what would start is blocked: a `when` that is false now settles it.
+	if err := r.blocked[w.step]; err != nil {
+		w.failed(err)
+		return false
 	}
 	return true
 }
