@@ -63,7 +63,7 @@ func BenchmarkInput(b *testing.B) {
 				last := len(w.Steps) - 1
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, ds := e.Input(last, up); ds.HasErrors() {
+					if _, ds := e.Input(last, Scope{Up: up}); ds.HasErrors() {
 						b.Fatal(ds)
 					}
 				}

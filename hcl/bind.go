@@ -199,7 +199,7 @@ func (b *binder) constant(e hclsyntax.Expression) (cty.Value, bool) {
 	if len(b.ds) > before {
 		return cty.NilVal, false
 	}
-	v, ds := newEvaluator(p, nil, RunInfo{}).frame(evaluating, nil).value(x)
+	v, ds := newEvaluator(p, nil, RunInfo{}).frame(evaluating, Scope{}).value(x)
 	b.ds = append(b.ds, ds...)
 	return v, !ds.HasErrors()
 }
@@ -303,7 +303,7 @@ func (b *binder) validate(values *Values) {
 	for i := range b.p.vars {
 		v := &b.p.vars[i]
 		for _, rule := range v.validations {
-			cond, ds := e.frame(evaluating, nil).value(rule.condition)
+			cond, ds := e.frame(evaluating, Scope{}).value(rule.condition)
 			if !ds.HasErrors() && (cond.Type() != cty.Bool || cond.IsNull()) {
 				ds.errorf("wrong-type", rule.condition.rng, "Wrong type", "condition must be true or false, this is %s.", describe(cond))
 			}
@@ -314,7 +314,7 @@ func (b *binder) validate(values *Values) {
 			if cond.True() {
 				continue
 			}
-			msg, ds := e.frame(evaluating, nil).value(rule.message)
+			msg, ds := e.frame(evaluating, Scope{}).value(rule.message)
 			text := "the condition is not met"
 			if !ds.HasErrors() && msg.Type() == cty.String && !msg.IsNull() {
 				text = msg.AsString()
@@ -325,7 +325,7 @@ func (b *binder) validate(values *Values) {
 			}
 			d := Diagnostic{Code: "invalid-variable", Summary: "Invalid value of a variable", Subject: at,
 				Detail: fmt.Sprintf("%s\n\nThis was checked by the validation at %s.", text, rangeOf(rule.condition.rng))}
-			d.Values = namedValues(rule.condition.node, &e.frame(evaluating, nil).ctx)
+			d.Values = namedValues(rule.condition.node, &e.frame(evaluating, Scope{}).ctx)
 			b.ds = append(b.ds, d)
 		}
 	}

@@ -121,7 +121,7 @@ func TestLargeFlows(t *testing.T) {
 			}
 			e := w.Evaluator(mustBind(t, w), testRun)
 			last := len(w.Steps) - 1
-			b, ds := e.Input(last, answers(`{"text":"x"}`))
+			b, ds := e.Input(last, Scope{Up: answers(`{"text":"x"}`)})
 			if len(w.Steps[last].Facets) != c.facets || string(b) != c.input || ds.HasErrors() {
 				t.Errorf("%d facets, input %.80s %s", len(w.Steps[last].Facets), b, explain(ds))
 			}
@@ -151,7 +151,7 @@ func TestDoublingLocals(t *testing.T) {
 	}
 	b.WriteString("}\nstep \"z\" {\n uses = plugin.p.run\n input = { a = local.l64 }\n}\n")
 	w, e := mustEvaluator(t, b.String())
-	if got, ds := e.Input(0, nil); string(got) != `{"a":0}` || ds.HasErrors() {
+	if got, ds := e.Input(0, Scope{}); string(got) != `{"a":0}` || ds.HasErrors() {
 		t.Errorf("got %s %s", got, explain(ds))
 	}
 	id, ds := e.Identity(0)

@@ -9,12 +9,12 @@ import (
 )
 
 // When evaluates the condition of a step that has one.
-func (e *Evaluator) When(step int, up Upstream) (bool, Diagnostics) {
+func (e *Evaluator) When(step int, s Scope) (bool, Diagnostics) {
 	x := e.p.steps[step].when
 	if x == nil {
 		return true, nil
 	}
-	v, ds := e.frame(evaluating, up).value(x)
+	v, ds := e.frame(evaluating, s).value(x)
 	if ds.HasErrors() {
 		return false, ds
 	}
@@ -28,12 +28,12 @@ func (e *Evaluator) When(step int, up Upstream) (bool, Diagnostics) {
 // Input evaluates the input of a step, a JSON object; {} when none is written.
 // Where an attribute is a bare reference to an output, it holds that part of
 // the output byte for byte.
-func (e *Evaluator) Input(step int, up Upstream) (json.RawMessage, Diagnostics) {
+func (e *Evaluator) Input(step int, s Scope) (json.RawMessage, Diagnostics) {
 	x := e.p.steps[step].input
 	if x == nil {
 		return json.RawMessage("{}"), nil
 	}
-	return e.object(x, "input", up)
+	return e.object(x, "input", s)
 }
 
 // Config evaluates the configuration of a plugin, a JSON object; {} when none
@@ -43,17 +43,17 @@ func (e *Evaluator) Config(plugin int) (json.RawMessage, Diagnostics) {
 	if x == nil {
 		return json.RawMessage("{}"), nil
 	}
-	return e.object(x, "config", nil)
+	return e.object(x, "config", Scope{})
 }
 
 // Output evaluates a result of the flow. The steps that it names must have
 // ended, those of its hard references succeeded.
 func (e *Evaluator) Output(i int, up Upstream) (json.RawMessage, Diagnostics) {
-	return e.json(e.p.outputs[i], up)
+	return e.json(e.p.outputs[i], Scope{Up: up})
 }
 
-func (e *Evaluator) object(x *expression, name string, up Upstream) (json.RawMessage, Diagnostics) {
-	b, ds := e.json(x, up)
+func (e *Evaluator) object(x *expression, name string, s Scope) (json.RawMessage, Diagnostics) {
+	b, ds := e.json(x, s)
 	if !ds.HasErrors() && kindOf(b) != "object" {
 		ds.errorf("wrong-type", x.rng, "Value is not an object", "%s must be an object, such as { text = … }; this is %s.", name, found(b, kindOf(b)))
 		return nil, ds
@@ -61,14 +61,14 @@ func (e *Evaluator) object(x *expression, name string, up Upstream) (json.RawMes
 	return b, ds
 }
 
-func (e *Evaluator) json(x *expression, up Upstream) (json.RawMessage, Diagnostics) {
-	w := jsonWriter{f: e.frame(evaluating, up)}
+func (e *Evaluator) json(x *expression, s Scope) (json.RawMessage, Diagnostics) {
+	w := jsonWriter{f: e.frame(evaluating, s)}
 	w.f.prepare(x.locals)
-	s := x.shape
-	if s == nil {
-		s = &shape{node: x.node}
+	sh := x.shape
+	if sh == nil {
+		sh = &shape{node: x.node}
 	}
-	w.shape(s)
+	w.shape(sh)
 	if w.f.limit != "" {
 		w.ds = w.f.limitDiag()
 	}
@@ -88,7 +88,7 @@ type jsonWriter struct {
 func (w *jsonWriter) shape(s *shape) {
 	switch s.kind {
 	case shapeRaw:
-		raw, hd := s.ref.raw(w.f.up(s.ref.index), &w.f.ctx)
+		raw, hd := s.ref.raw(w.f.scope.Up(s.ref.index), &w.f.ctx)
 		w.ds = append(w.ds, fromHCL(hd)...)
 		w.dst = append(w.dst, raw...)
 	case shapeVar:

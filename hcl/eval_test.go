@@ -169,7 +169,7 @@ func TestWhen(t *testing.T) {
 			continue
 		}
 		e := w.Evaluator(mustBind(t, w), testRun)
-		ok, ds := e.When(1, answers(`{"ok":true,"s":"true","nil":null}`))
+		ok, ds := e.When(1, Scope{Up: answers(`{"ok":true,"s":"true","nil":null}`)})
 		got := fmt.Sprint(ok)
 		if ds.HasErrors() {
 			got = strings.TrimSpace(explain(ds))
@@ -177,7 +177,7 @@ func TestWhen(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:\ngot  %s\nwant %s", expr, got, want)
 		}
-		if ok, ds := e.When(0, nil); !ok || ds != nil {
+		if ok, ds := e.When(0, Scope{}); !ok || ds != nil {
 			t.Error("a step without when does not run")
 		}
 	}
@@ -221,7 +221,7 @@ func TestEvaluationDiagnostics(t *testing.T) {
 	t.Parallel()
 	src := "step \"a\" { uses = plugin.p.run }\nlocals {\n base = step.a.output.n\n}\nstep \"b\" {\n uses = plugin.p.run\n input = {\n  x = local.base + var.v\n  y = [for z in step.a.output.l : z + 1]\n  q = step.a.output.titel\n }\n}\nvariable \"v\" {}\n"
 	w, e := mustEvaluator(t, src, "v=5")
-	_, ds := e.Input(1, answers(`{"n":"many","l":[1,"x"],"title":"T"}`))
+	_, ds := e.Input(1, Scope{Up: answers(`{"n":"many","l":[1,"x"],"title":"T"}`)})
 	var b strings.Builder
 	if err := ds.WriteText(&b, w.Files, 80); err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestConcurrentEvaluation(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				b, ds := e.Input(1, answers(`{"l":[{"n":1},{"n":2}]}`))
+				b, ds := e.Input(1, Scope{Up: answers(`{"l":[{"n":1},{"n":2}]}`)})
 				if string(b) != `{"c":[1,2],"d":[1,2],"e":[1,2]}` || ds.HasErrors() {
 					t.Errorf("got %s %s", b, explain(ds))
 				}
@@ -329,7 +329,7 @@ func TestBareText(t *testing.T) {
 	if ds.HasErrors() {
 		t.Fatal(explain(ds))
 	}
-	got, ds := w.Evaluator(v, testRun).Input(0, nil)
+	got, ds := w.Evaluator(v, testRun).Input(0, Scope{})
 	want := `{"f":"` + nfd + `","j":"` + nfd + `","l":"` + nfd + `","n":"CAFÉ 가 中文","v":"` + nfd + `"}`
 	if string(got) != want || ds.HasErrors() {
 		t.Errorf("got  %q\nwant %q %s", got, want, explain(ds))

@@ -32,7 +32,7 @@ const (
 type frame struct {
 	e      *Evaluator
 	mode   mode
-	up     Upstream
+	scope  Scope
 	ctx    hclv2.EvalContext
 	locals map[int]*cell // those that name facets, while evaluating
 	reads  []read
@@ -59,8 +59,8 @@ const frameKey = " frame"
 
 var frameType = cty.Capsule("frame", reflect.TypeFor[frame]())
 
-func (e *Evaluator) frame(m mode, up Upstream) *frame {
-	f := &frame{e: e, mode: m, up: up}
+func (e *Evaluator) frame(m mode, s Scope) *frame {
+	f := &frame{e: e, mode: m, scope: s}
 	f.ctx.Variables = map[string]cty.Value{frameKey: cty.CapsuleVal(frameType, f)}
 	return f
 }
@@ -203,7 +203,7 @@ func (f *frame) fill(c *cell, l *local) {
 	c.once.Do(func() {
 		c.v = cty.DynamicVal
 		if !l.cyclic && l.expr != nil {
-			sub := f.e.frame(f.mode, f.up)
+			sub := f.e.frame(f.mode, f.scope)
 			sub.locals = f.locals
 			c.v, c.diags = l.expr.node.Value(&sub.ctx)
 			if !c.diags.HasErrors() {

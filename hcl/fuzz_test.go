@@ -105,9 +105,9 @@ func evaluateAll(t *testing.T, w *Workflow, e *Evaluator, up Upstream) {
 		}
 	}
 	for i := range w.Steps {
-		_, ds := e.When(i, up)
+		_, ds := e.When(i, Scope{Up: up})
 		check(json.RawMessage("0"), ds)
-		check(e.Input(i, up))
+		check(e.Input(i, Scope{Up: up}))
 		_, ds = e.Identity(i)
 		check(json.RawMessage("0"), ds)
 		_ = e.CheckOutput(i, up(0).Output)

@@ -70,7 +70,7 @@ func hasCode(ds Diagnostics, code string) bool {
 func inputOf(t testing.TB, src string, up Upstream, vars ...string) (string, Diagnostics) {
 	t.Helper()
 	w, e := mustEvaluator(t, src, vars...)
-	b, ds := e.Input(len(w.Steps)-1, up)
+	b, ds := e.Input(len(w.Steps)-1, Scope{Up: up})
 	return string(b), ds
 }
 

@@ -58,7 +58,7 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 		id.Type = sdk.Sum([]byte(typeText(code.outType)))
 	}
 	if code.salt != nil {
-		v, saltDs := e.frame(evaluating, nil).value(code.salt)
+		v, saltDs := e.frame(evaluating, Scope{}).value(code.salt)
 		ds = append(ds, saltDs...)
 		if !saltDs.HasErrors() {
 			id.Salt = e.digestOf(v, code.salt.rng, &ds)
@@ -94,7 +94,7 @@ func (e *Evaluator) identify(x *expression, values map[string]sdk.Digest, ds *Di
 	if x.readsFile {
 		// Mistakes are for the evaluation to tell: try may catch them, and
 		// what is not known yet may turn out to be fine.
-		f := e.frame(planning, nil)
+		f := e.frame(planning, Scope{})
 		_, _ = f.value(x)
 		*ds = append(*ds, fromHCL(f.unplanned)...)
 		for _, r := range f.reads {
@@ -142,7 +142,7 @@ func (e *Evaluator) outsideDigest(r *refExpr) sdk.Digest {
 			b, err := e.values.appendJSON(nil, r.index)
 			return sdk.Sum(b), err == nil
 		}
-		v, hd := r.Value(&e.frame(planning, nil).ctx)
+		v, hd := r.Value(&e.frame(planning, Scope{}).ctx)
 		if hd.HasErrors() {
 			return sdk.Sum([]byte("absent")), true // inside try; elsewhere the evaluation will say so
 		}

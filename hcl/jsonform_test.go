@@ -155,8 +155,8 @@ func same(t rapidT, native, w *Workflow) {
 		if diff := cmp.Diff(id1, id2); diff != "" || ds1.HasErrors() != ds2.HasErrors() {
 			t.Errorf("identity of %s (-native +JSON):\n%s%s%s", native.Steps[i].Address(), diff, explain(ds1), explain(ds2))
 		}
-		in1, ds1 := e1.Input(i, up)
-		in2, ds2 := e2.Input(i, up)
+		in1, ds1 := e1.Input(i, Scope{Up: up})
+		in2, ds2 := e2.Input(i, Scope{Up: up})
 		if !bytes.Equal(in1, in2) || ds1.HasErrors() != ds2.HasErrors() {
 			t.Errorf("input of %s: native %s %s, JSON %s %s", native.Steps[i].Address(), in1, explain(ds1), in2, explain(ds2))
 		}

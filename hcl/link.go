@@ -91,7 +91,7 @@ func (r *reader) types() {
 	r.check.resize()
 	for i := range r.p.locals {
 		if x := r.p.locals[i].expr; x != nil && !r.p.locals[i].cyclic {
-			r.check.frame(checking, nil).prepare([]int{i})
+			r.check.frame(checking, Scope{}).prepare([]int{i})
 			r.ds = append(r.ds, fromHCL(r.check.cells[i].diags)...)
 		}
 	}
@@ -119,7 +119,7 @@ func (r *reader) checked(x *expression) (cty.Value, bool) {
 	if x == nil {
 		return cty.NilVal, false
 	}
-	v, ds := r.check.frame(checking, nil).value(x)
+	v, ds := r.check.frame(checking, Scope{}).value(x)
 	r.ds = append(r.ds, ds...)
 	return v, !ds.HasErrors()
 }

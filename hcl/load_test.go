@@ -168,7 +168,7 @@ func TestFileFunctions(t *testing.T) {
 		if ds.HasErrors() {
 			return "", ds
 		}
-		b, ds := w.Evaluator(mustBind(t, w), testRun).Input(0, nil)
+		b, ds := w.Evaluator(mustBind(t, w), testRun).Input(0, Scope{})
 		return string(b), ds
 	}
 	for expr, want := range map[string]string{
@@ -217,10 +217,10 @@ func TestFilesAreReadOnce(t *testing.T) {
 		t.Fatal(explain(ds))
 	}
 	e := w.Evaluator(mustBind(t, w), testRun)
-	first, _ := e.Input(0, nil)
+	first, _ := e.Input(0, Scope{})
 	write(t, dir, "a.txt", "two")
-	second, _ := e.Input(0, nil)
-	other, _ := w.Evaluator(mustBind(t, w), testRun).Input(0, nil)
+	second, _ := e.Input(0, Scope{})
+	other, _ := w.Evaluator(mustBind(t, w), testRun).Input(0, Scope{})
 	if string(first) != `{"v":"one","w":"one"}` || string(second) != string(first) || string(other) != `{"v":"two","w":"two"}` {
 		t.Errorf("%s, %s, another run %s", first, second, other)
 	}

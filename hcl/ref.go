@@ -77,7 +77,7 @@ func (r *refExpr) facetValue(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2
 		}
 		return r.follow(cty.UnknownVal(ty), ctx)
 	}
-	res := f.up(r.index)
+	res := f.scope.Up(r.index)
 	switch r.facet {
 	case sdk.FacetStatus:
 		return r.follow(cty.StringVal(res.State.String()), ctx)
@@ -255,7 +255,7 @@ func (w *valueWalker) Enter(n hclsyntax.Node) hclv2.Diagnostics {
 		if f.mode != evaluating {
 			return nil
 		}
-		if raw, hd := r.raw(f.up(r.index), nil); hd == nil {
+		if raw, hd := r.raw(f.scope.Up(r.index), nil); hd == nil {
 			w.out = append(w.out, NamedValue{name, shorten([]byte(strings.ToValidUTF8(string(raw[:min(len(raw), 400)]), "")), 80)})
 		}
 		return nil

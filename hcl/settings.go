@@ -23,7 +23,7 @@ func (d *reader) constant(e hclsyntax.Expression) (cty.Value, bool) {
 	if len(d.ds) > before {
 		return cty.NilVal, false
 	}
-	v, ds := d.check.frame(checking, nil).value(x)
+	v, ds := d.check.frame(checking, Scope{}).value(x)
 	if ds.HasErrors() {
 		d.ds = append(d.ds, ds...)
 		return cty.NilVal, false

@@ -131,6 +131,32 @@ type Output struct {
 	Range       Range
 }
 
+// Scope is what the expressions of a step see besides variables and locals.
+// What is not there for an argument (self before an attempt) stays zero.
+type Scope struct {
+	Up        Upstream
+	Each      *Each           // of the instance; nil without for_each
+	Attempt   int             // attempt.number; 0 counts as 1
+	LastError *sdk.Error      // attempt.last_error; nil is null
+	Input     json.RawMessage // self.input
+	Output    json.RawMessage // self.output
+	Error     *sdk.Error      // self.error
+}
+
+// Each is what an instance of a step with for_each is made for. Key is a JSON
+// string (maps, objects, sets) or number (lists, tuples); of a set the value
+// is the key.
+type Each struct {
+	Key   json.RawMessage
+	Value json.RawMessage
+}
+
+// Expansion is a for_each evaluated: its instances in order.
+type Expansion struct {
+	List bool // the step's output is a list, else an object
+	Each []Each
+}
+
 // Upstream gives the evaluator what it needs to know of one step. It is called
 // only for steps that the expression at hand names, from the goroutine that
 // evaluates.

@@ -115,9 +115,9 @@ func (k *fake) Identity(i int) (hcl.Identity, hcl.Diagnostics) {
 	return id, nil
 }
 
-func (k *fake) When(i int, up hcl.Upstream) (bool, hcl.Diagnostics) { return k.steps[i].cond(up), nil }
+func (k *fake) When(i int, s hcl.Scope) (bool, hcl.Diagnostics) { return k.steps[i].cond(s.Up), nil }
 
-func (k *fake) Input(i int, up hcl.Upstream) (json.RawMessage, hcl.Diagnostics) {
+func (k *fake) Input(i int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
 	def := k.steps[i].def
 	if def == "" {
 		def = k.steps[i].name
@@ -125,7 +125,7 @@ func (k *fake) Input(i int, up hcl.Upstream) (json.RawMessage, hcl.Diagnostics) 
 	in := map[string]any{"def": def}
 	var ups []json.RawMessage
 	for _, r := range k.steps[i].refs {
-		res := up(r.Step)
+		res := s.Up(r.Step)
 		switch {
 		case r.Facet == sdk.FacetStatus:
 			ups = append(ups, json.RawMessage(`"`+res.State.String()+`"`))

@@ -27,8 +27,8 @@ type RunOptions struct {
 // evaluator is what a run needs of hcl.Evaluator.
 type evaluator interface {
 	Identity(step int) (hcl.Identity, hcl.Diagnostics)
-	When(step int, up hcl.Upstream) (bool, hcl.Diagnostics)
-	Input(step int, up hcl.Upstream) (json.RawMessage, hcl.Diagnostics)
+	When(step int, s hcl.Scope) (bool, hcl.Diagnostics)
+	Input(step int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	Config(plugin int) (json.RawMessage, hcl.Diagnostics)
 	CheckOutput(step int, out json.RawMessage) error
 	Output(i int, up hcl.Upstream) (json.RawMessage, hcl.Diagnostics)

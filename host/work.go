@@ -74,7 +74,7 @@ func (r *run) decide(w *work) (goOn bool) {
 	up := r.upstream(w.step)
 	refs := s.f.graph.Refs(w.step)
 	if st.HasWhen && !r.conditionMet[w.step] {
-		yes, diags := s.eval.When(int(w.step), up.result)
+		yes, diags := s.eval.When(int(w.step), hcl.Scope{Up: up.result})
 		if up.err != nil {
 			w.fatal = up.err
 			return false
@@ -129,7 +129,7 @@ func (r *run) decide(w *work) (goOn bool) {
 // input evaluates what the attempt receives and makes the content key.
 func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 	s := r.s
-	input, diags := s.eval.Input(int(w.step), up.result)
+	input, diags := s.eval.Input(int(w.step), hcl.Scope{Up: up.result})
 	if up.err != nil {
 		w.fatal = up.err
 		return false

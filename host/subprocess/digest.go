@@ -42,7 +42,7 @@ func privateCopy(from, to string, want sdk.Digest) error {
 	if err != nil {
 		return err
 	}
-	sidecar, err := readSidecar(from)
+	sidecar, err := sdk.ReadSidecar(from)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (l *Loader) Open(path string) (*loader.Artifact, error) {
 	if runtime.GOOS != "windows" && st.Mode().Perm()&0o111 == 0 {
 		return nil, fmt.Errorf("plugin %s is %s but may not be run (mode %o); chmod +x it", path, kind, st.Mode().Perm())
 	}
-	sidecar, err := readSidecar(path)
+	sidecar, err := sdk.ReadSidecar(path)
 	if err != nil {
 		return nil, err
 	}
@@ -167,24 +167,4 @@ func (e executable) cpuOf(number uint32, arch string) executable {
 func (e executable) on(cpu, arch string) executable {
 	e.cpu, e.archs = cpu, []string{arch}
 	return e
-}
-
-func readSidecar(path string) ([]byte, error) {
-	side := strings.TrimSuffix(path, filepath.Ext(path)) + ".step.json"
-	f, err := os.Open(side)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, sdk.MaxManifest+1))
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	if len(b) > sdk.MaxManifest {
-		return nil, fmt.Errorf("manifest %s is larger than %d KiB", side, sdk.MaxManifest>>10)
-	}
-	return b, nil
 }

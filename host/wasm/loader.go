@@ -87,7 +87,7 @@ func (l *Loader) Open(path string) (*loader.Artifact, error) {
 	}
 	a := &loader.Artifact{Kind: loader.Wasm, Path: path, Bytes: b, Digest: sdk.Sum(b)}
 	manifest := m.manifest
-	sidecar, err := readSidecar(path)
+	sidecar, err := sdk.ReadSidecar(path)
 	if err != nil {
 		return nil, err
 	}
@@ -137,26 +137,6 @@ func parseModule(b []byte) (*module, error) {
 		return nil, err
 	}
 	return m, m.checkStep()
-}
-
-func readSidecar(path string) ([]byte, error) {
-	side := strings.TrimSuffix(path, filepath.Ext(path)) + ".step.json"
-	f, err := os.Open(side)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, sdk.MaxManifest+1))
-	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	if len(b) > sdk.MaxManifest {
-		return nil, fmt.Errorf("manifest %s is larger than %d KiB", side, sdk.MaxManifest>>10)
-	}
-	return b, nil
 }
 
 // pairDigest covers the module and its sidecar, each with its length before it.
