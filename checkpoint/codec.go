@@ -27,11 +27,17 @@ type Part interface {
 // AppendPart appends the stored form of v to dst. The error is that of a
 // json.RawMessage inside v that is not JSON.
 func AppendPart[T Part](dst []byte, v *T) ([]byte, error) {
-	b, err := sdk.Marshal(v)
+	var b []byte
+	var err error
+	if c, ok := any(v).(*Context); ok {
+		b, err = appendContext(append(dst, FormatVersion), c)
+	} else if b, err = sdk.Marshal(v); err == nil {
+		b = append(append(dst, FormatVersion), b...)
+	}
 	if err != nil {
 		return dst, fmt.Errorf("encode %T: %w", *v, err)
 	}
-	return append(append(dst, FormatVersion), b...), nil
+	return b, nil
 }
 
 // DecodePart reads what AppendPart wrote. It keeps no reference to b.

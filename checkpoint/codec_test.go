@@ -264,14 +264,3 @@ func BenchmarkHeadJSON(b *testing.B) {
 		b.ReportMetric(float64(len(text)), "bytes")
 	}
 }
-
-func BenchmarkAppendContext(b *testing.B) {
-	c, buf := sampleContext(), []byte(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		var err error
-		if buf, err = checkpoint.AppendPart(buf[:0], c); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -12,56 +12,83 @@ import (
 // tagged and length-prefixed, so two different sequences never give the same
 // bytes. Not safe for concurrent use.
 type Hasher struct {
-	h   hash.Hash
-	buf []byte
+	// Most fingerprints are of few bytes: they gather here and are hashed in
+	// one go, so that a Hasher is one allocation.
+	buf  [256]byte
+	n    int       // bytes of buf in use
+	long hash.Hash // has taken what buf had no room for; nil until then
 }
 
 // NewHasher begins a fingerprint in a domain, such as "engine/plan/1". Equal
 // sequences in different domains differ; the number is the format's version.
 func NewHasher(domain string) *Hasher {
-	h := &Hasher{h: sha256.New(), buf: make([]byte, 0, 64)}
+	h := &Hasher{}
 	h.String(domain)
 	return h
 }
 
+func (h *Hasher) flush() {
+	if h.long == nil {
+		h.long = sha256.New()
+	}
+	h.long.Write(h.buf[:h.n])
+	h.n = 0
+}
+
 func (h *Hasher) part(tag byte, n int) {
-	h.buf = append(h.buf[:0], tag)
-	h.buf = binary.AppendUvarint(h.buf, uint64(n))
-	h.h.Write(h.buf)
+	if len(h.buf)-h.n < 1+binary.MaxVarintLen64 {
+		h.flush()
+	}
+	h.buf[h.n] = tag
+	h.n += 1 + binary.PutUvarint(h.buf[h.n+1:], uint64(n))
+}
+
+func (h *Hasher) fixed(tag byte, b *[32]byte) {
+	if len(h.buf)-h.n < 1+len(b) {
+		h.flush()
+	}
+	h.buf[h.n] = tag
+	h.n += 1 + copy(h.buf[h.n+1:], b[:])
 }
 
 // String adds a string.
 func (h *Hasher) String(s string) {
 	h.part('s', len(s))
-	h.buf = append(h.buf[:0], s...)
-	h.h.Write(h.buf)
+	for len(s) > len(h.buf)-h.n {
+		k := copy(h.buf[h.n:], s)
+		h.n, s = h.n+k, s[k:]
+		h.flush()
+	}
+	h.n += copy(h.buf[h.n:], s)
 }
 
 // Bytes adds bytes; they differ from a String of the same content.
 func (h *Hasher) Bytes(b []byte) {
 	h.part('b', len(b))
-	h.h.Write(b)
+	if len(b) > len(h.buf)-h.n {
+		h.flush()
+		h.long.Write(b)
+		return
+	}
+	h.n += copy(h.buf[h.n:], b)
 }
 
 // Int adds a number, or the length of what follows.
 func (h *Hasher) Int(n int) { h.part('i', n) }
 
 // Digest adds a digest.
-func (h *Hasher) Digest(d sdk.Digest) {
-	h.buf = append(append(h.buf[:0], 'd'), d[:]...)
-	h.h.Write(h.buf)
-}
+func (h *Hasher) Digest(d sdk.Digest) { h.fixed('d', (*[32]byte)(&d)) }
 
 // Fingerprint adds another fingerprint.
-func (h *Hasher) Fingerprint(f Fingerprint) {
-	h.buf = append(append(h.buf[:0], 'f'), f[:]...)
-	h.h.Write(h.buf)
-}
+func (h *Hasher) Fingerprint(f Fingerprint) { h.fixed('f', (*[32]byte)(&f)) }
 
 // Sum returns the fingerprint of what was added so far.
-func (h *Hasher) Sum() Fingerprint {
-	var f Fingerprint
-	h.h.Sum(f[:0])
+func (h *Hasher) Sum() (f Fingerprint) {
+	if h.long == nil {
+		return sha256.Sum256(h.buf[:h.n])
+	}
+	h.flush()
+	h.long.Sum(f[:0])
 	return f
 }
 
