@@ -46,7 +46,9 @@ type session struct {
 	previous  *checkpoint.RunRecord // the newest run with these values; nil = none
 	continued bool
 	defs      []recovery.Definition
-	bases     []checkpoint.Fingerprint // of the content keys
+	bases     []checkpoint.Fingerprint   // of the content keys
+	parts     [][]checkpoint.NamedDigest // of the local keys, so that a difference can be named
+	configs   []json.RawMessage          // by plugin
 	index     *checkpoint.Index
 	heads     []*checkpoint.Head
 	options   recovery.Options
@@ -159,6 +161,7 @@ func (e *UsageError) Error() string { return e.Message }
 func (s *session) define() error {
 	n := len(s.f.steps)
 	s.defs, s.bases = make([]recovery.Definition, n), make([]checkpoint.Fingerprint, n)
+	s.parts = make([][]checkpoint.NamedDigest, n)
 	locals := make([]checkpoint.Fingerprint, n)
 	diags := s.checkConfigs()
 	for i := range s.f.steps {
@@ -167,6 +170,7 @@ func (s *session) define() error {
 		if diags = append(diags, d...); d.HasErrors() {
 			continue
 		}
+		s.parts[i] = identity(&id)
 		base := checkpoint.NewHasher("engine/base/1")
 		base.Digest(s.f.artifacts[st.Plugin].Digest)
 		base.String(st.StepType)
@@ -206,11 +210,13 @@ func (s *session) define() error {
 // checkConfigs evaluates the plugins' configurations and checks them against
 // their manifests, before anything runs.
 func (s *session) checkConfigs() (diags hcl.Diagnostics) {
+	s.configs = make([]json.RawMessage, len(s.f.configs))
 	for p, c := range s.f.configs {
 		config, d := s.eval.Config(p)
 		if diags = append(diags, d...); d.HasErrors() {
 			continue
 		}
+		s.configs[p] = config
 		if err := c.check(config, sdk.ClassInvalidInput, "the config"); err != nil {
 			diags = append(diags, hcl.Diagnostic{Code: "bad-config", Subject: s.f.wf.Plugins[p].Range,
 				Summary: fmt.Sprintf("The config of plugin %q cannot be used", s.f.wf.Plugins[p].Name), Detail: sentence(err.Message)})

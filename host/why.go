@@ -74,10 +74,6 @@ func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, line
 		return unknown
 	}
 	st := &s.f.steps[i]
-	id, diags := s.eval.Identity(int(i))
-	if diags.HasErrors() {
-		return unknown
-	}
 	a, was := s.f.artifacts[st.Plugin], rec.Context
 	var parts []string
 	if was.Artifact != a.Digest {
@@ -98,7 +94,7 @@ func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, line
 	} else if p := s.plan.Steps[i]; p.Reason.Upstream < 0 {
 		up = s.upstream(i, s.plannedLineage(i))
 	}
-	for _, c := range recovery.Changes(&was, identity(&id), up) {
+	for _, c := range recovery.Changes(&was, s.parts[i], up) {
 		switch {
 		case c.Old == "":
 			parts = append(parts, c.Part+" added")

@@ -143,15 +143,11 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 		w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Message: "input cannot be carried as JSON: " + err.Error()})
 		return false
 	}
-	if w.config, diags = s.eval.Config(st.Plugin); diags.HasErrors() {
-		w.failed(inputError(diags))
-		return false
-	}
 	if err := st.schemas.input.check(input, sdk.ClassInvalidInput, "the input"); err != nil {
 		w.failed(err)
 		return false
 	}
-	w.input, w.inputs = input, digest
+	w.input, w.inputs, w.config = input, digest, s.configs[st.Plugin]
 	var order []sdk.Digest
 	for k, ref := range s.f.graph.Refs(w.step) {
 		if ref.Order {
@@ -226,11 +222,10 @@ func (r *run) newRecord(w *work) *checkpoint.Record {
 	if st.TTL > 0 {
 		rec.Expires = now.Add(st.TTL)
 	}
-	id, _ := s.eval.Identity(int(w.step)) // evaluated before without errors
 	a := s.f.artifacts[st.Plugin]
 	rec.Context = checkpoint.Context{
 		Plugin: s.f.wf.Plugins[st.Plugin].Name, Version: version(s.f, st.Plugin), Artifact: a.Digest, StepType: st.StepType,
-		Engine: r.h.o.Version, Input: w.inputs, Identity: identity(&id), Upstream: s.upstream(w.step, w.lineage),
+		Engine: r.h.o.Version, Input: w.inputs, Identity: s.parts[w.step], Upstream: s.upstream(w.step, w.lineage),
 		Producer: checkpoint.Producer{Run: s.record.ID, Step: st.address, Attempt: int(w.attempt), Started: w.started.UTC()},
 		Timeout:  st.timeout, Usage: w.usage,
 	}
