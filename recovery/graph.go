@@ -26,13 +26,18 @@ type Ref struct {
 	Facet sdk.Facet
 	Kind  RefKind
 	Order bool // from depends_on: its value is not used, only its digest
+	// Paired says that an instance names the instance of the same key, not the
+	// whole collection, so that it waits for that one alone.
+	Paired bool
 }
 
 // Node is a step as the graph needs it.
 type Node struct {
 	Address string
-	Refs    []Ref // in the order of the local key's holes, those of `when` first
+	Refs    []Ref // in the order of the local key's holes: `when`, `for_each`, the rest
 	When    int   // how many of Refs belong to `when`
+	Each    int   // how many after those belong to `for_each`
+	Extra   []Ref // waited for like the others, but in no key: what conditions and fallbacks name
 }
 
 // Graph is the validated shape of a workflow: nodes by number, edges both
@@ -40,8 +45,10 @@ type Node struct {
 type Graph struct {
 	addresses []string
 	refStart  []int32
-	refs      []Ref
+	refs      []Ref // of node i: those in its key, then the extra ones
+	extra     []int32
 	when      []int32
+	each      []int32
 	up, down  adjacency
 	order     []int32
 
@@ -69,21 +76,24 @@ func NewGraph(nodes []Node) (*Graph, error) {
 	n := len(nodes)
 	total := 0
 	for i := range nodes {
-		total += len(nodes[i].Refs)
+		total += len(nodes[i].Refs) + len(nodes[i].Extra)
 	}
 	g := &Graph{
 		addresses: make([]string, n),
 		refStart:  make([]int32, n+1),
 		refs:      make([]Ref, 0, total),
+		extra:     make([]int32, n),
 		when:      make([]int32, n),
+		each:      make([]int32, n),
 	}
 	up := adjacency{start: make([]int32, n+1), list: make([]int32, 0, total)}
 	for i := range nodes {
 		g.addresses[i], g.when[i] = nodes[i].Address, int32(nodes[i].When)
-		g.refs = append(g.refs, nodes[i].Refs...)
+		g.each[i], g.extra[i] = int32(nodes[i].Each), int32(len(nodes[i].Extra))
+		g.refs = append(append(g.refs, nodes[i].Refs...), nodes[i].Extra...)
 		g.refStart[i+1] = int32(len(g.refs))
 		from := len(up.list)
-		for _, r := range nodes[i].Refs {
+		for _, r := range g.AllRefs(int32(i)) {
 			if r.Step < 0 || int(r.Step) >= n {
 				panic(fmt.Sprintf("recovery: node %d of %d names node %d", i, n, r.Step))
 			}
@@ -206,12 +216,18 @@ func (g *Graph) Upstream(i int32) []int32 { return g.up.of(i) }
 // Downstream lists the nodes that need i, ascending. The slice is the graph's.
 func (g *Graph) Downstream(i int32) []int32 { return g.down.of(i) }
 
-// Refs lists the facets that i names, those of `when` first. The slice is the
-// graph's.
-func (g *Graph) Refs(i int32) []Ref { return g.refs[g.refStart[i]:g.refStart[i+1]] }
+// Refs lists the facets in the key of i: those of `when`, then those of
+// `for_each`, then the rest. The slice is the graph's.
+func (g *Graph) Refs(i int32) []Ref { return g.refs[g.refStart[i] : g.refStart[i+1]-g.extra[i]] }
+
+// AllRefs is Refs and behind it the extra ones, which i waits for as well.
+func (g *Graph) AllRefs(i int32) []Ref { return g.refs[g.refStart[i]:g.refStart[i+1]] }
 
 // WhenRefs is the part of Refs that belongs to `when`.
 func (g *Graph) WhenRefs(i int32) []Ref { return g.Refs(i)[:g.when[i]] }
+
+// EachRefs is the part of Refs that belongs to `for_each`.
+func (g *Graph) EachRefs(i int32) []Ref { return g.Refs(i)[g.when[i] : g.when[i]+g.each[i]] }
 
 // Order lists the nodes so that every node comes after its upstreams. The slice
 // is the graph's.
