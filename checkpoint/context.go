@@ -13,7 +13,7 @@ import (
 // allocations (BenchmarkContext); members that few contexts have, and text
 // beyond ASCII, are left to it.
 func appendContext(dst []byte, c *Context) ([]byte, error) {
-	w := contextWriter{b: slices.Grow(dst, 512+96*(len(c.Identity)+len(c.Inputs))+192*len(c.Upstream)+len(c.Reported))}
+	w := contextWriter{b: slices.Grow(dst, 448+64*len(c.Identity)+160*len(c.Upstream)+len(c.Reported))}
 	w.b = append(w.b, '{')
 	w.optional("plugin", c.Plugin)
 	w.optional("version", c.Version)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"slices"
 
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -13,7 +14,7 @@ import (
 // bytes. Not safe for concurrent use.
 type Hasher struct {
 	// Most fingerprints are of few bytes: they gather here and are hashed in
-	// one go, so that a Hasher is one allocation.
+	// one go.
 	buf  [256]byte
 	n    int       // bytes of buf in use
 	long hash.Hash // has taken what buf had no room for; nil until then
@@ -31,7 +32,7 @@ func (h *Hasher) flush() {
 	if h.long == nil {
 		h.long = sha256.New()
 	}
-	h.long.Write(h.buf[:h.n])
+	h.long.Write(slices.Clone(h.buf[:h.n])) // a copy, so that a Hasher can live on its maker's stack
 	h.n = 0
 }
 
@@ -83,13 +84,12 @@ func (h *Hasher) Digest(d sdk.Digest) { h.fixed('d', (*[32]byte)(&d)) }
 func (h *Hasher) Fingerprint(f Fingerprint) { h.fixed('f', (*[32]byte)(&f)) }
 
 // Sum returns the fingerprint of what was added so far.
-func (h *Hasher) Sum() (f Fingerprint) {
+func (h *Hasher) Sum() Fingerprint {
 	if h.long == nil {
 		return sha256.Sum256(h.buf[:h.n])
 	}
 	h.flush()
-	h.long.Sum(f[:0])
-	return f
+	return Fingerprint(h.long.Sum(nil))
 }
 
 // PlanKey is the key a plan looks a step up by: the local key (Numbered), the
