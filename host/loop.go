@@ -212,7 +212,8 @@ func (r *run) carry(c command) {
 	case cmdNotePersisted:
 		r.add(Event{Type: EventPersisted, Step: r.address(c.step), Seq: r.results[c.step].seq, Checkpoint: r.results[c.step].id})
 	case cmdFinish:
-		r.finished = &c
+		finish := c // by itself, so that other commands stay off the heap
+		r.finished = &finish
 	}
 }
 
