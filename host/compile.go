@@ -11,6 +11,7 @@ import (
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -37,6 +38,7 @@ type flowStep struct {
 	volatile  bool // its output is not kept
 	sanitizer *checkpoint.Sanitizer
 	schemas   schemas
+	granted   operation.Grants
 }
 
 // UntypedStep is the only step type of a plugin without a manifest.

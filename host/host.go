@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -31,7 +32,9 @@ type Options struct {
 	// known to be durable. Steps with effects that would run then stop as
 	// "outcome unknown" instead.
 	Behind bool
-	Cache  int64 // bytes of reused outputs kept in memory. Defaults to 32 MiB
+	// Network carries the http operations of steps. nil: steps have no network.
+	Network *operation.Network
+	Cache   int64 // bytes of reused outputs kept in memory. Defaults to 32 MiB
 }
 
 func (o *Options) setDefaults() {

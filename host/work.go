@@ -174,7 +174,11 @@ func (r *run) attemptStep(w *work) {
 		Message: fmt.Sprintf("%s did not end within its timeout of %s; raise timeout if it needs longer", st.address, st.timeout)}
 	ctx, cancel := context.WithTimeoutCause(w.ctx, st.timeout, limit)
 	defer cancel()
-	ops := operation.New(operation.Options{Sink: &sink{r: r, step: st.address, attempt: int(w.attempt)}})
+	ops := operation.New(operation.Options{
+		Sink:    &sink{r: r, step: st.address, attempt: int(w.attempt)},
+		Network: r.h.o.Network, Grants: s.f.grants(w.step),
+	})
+	defer ops.Close()
 	w.started = time.Now()
 	r.note(Event{Type: EventStarted, Step: st.address, Attempt: int(w.attempt), Reason: w.reason})
 	resp, err := step.Run(ctx, &sdk.Request{

@@ -14,6 +14,12 @@ const (
 	OpEmit     = "emit"     // EmitOp; reply {}
 	OpUsage    = "usage"    // UsageOp; reply {}
 	OpRespond  = "respond"  // RespondOp; reply {}
+
+	OpHTTP        = "http"         // HTTPOp and the body; reply HTTPReply and the body
+	OpStreamRead  = "stream_read"  // StreamReadOp; reply StreamReply and bytes
+	OpStreamClose = "stream_close" // StreamCloseOp; reply {}
+	OpBlobPut     = "blob_put"     // BlobPutOp and bytes; reply Blob, or BlobPart while there is more
+	OpBlobGet     = "blob_get"     // BlobGetOp; reply BlobSlice and bytes
 )
 
 // CodeUnsupportedOp is the code of the reply to an unknown operation.
@@ -52,6 +58,63 @@ type UsageOp struct {
 type RespondOp struct {
 	Op       string   `json:"op"`
 	Response Response `json:"response"`
+}
+
+// StreamReadOp takes what has arrived of a stream: at least one byte unless the
+// stream has ended, at most Max (0 and more than 1 MiB mean 1 MiB).
+type StreamReadOp struct {
+	Op     string `json:"op"`
+	Stream int    `json:"stream"`
+	Max    int    `json:"max,omitempty"`
+}
+
+// StreamReply goes before the bytes of a stream. After EOF the stream is closed.
+type StreamReply struct {
+	EOF bool `json:"eof"`
+}
+
+// StreamCloseOp gives up the rest of a stream. Closing twice is harmless.
+type StreamCloseOp struct {
+	Op     string `json:"op"`
+	Stream int    `json:"stream"`
+}
+
+// Blob is a reference to large or binary data. It stands in an input or output
+// in place of the data.
+type Blob struct {
+	Digest Digest `json:"$blob"`
+	Size   int64  `json:"size"`
+	Type   string `json:"type,omitempty"` // media type
+}
+
+// BlobPutOp keeps the raw bytes that follow it as a blob. A blob larger than one
+// message is sent in parts: each but the last has More, each but the first has
+// the Part that the reply before it gave.
+type BlobPutOp struct {
+	Op   string `json:"op"`
+	Type string `json:"type,omitempty"`
+	Part int    `json:"part,omitempty"`
+	More bool   `json:"more,omitempty"`
+}
+
+// BlobPart answers a BlobPutOp with More.
+type BlobPart struct {
+	Part int `json:"part"`
+}
+
+// BlobGetOp reads at most Max bytes (0 and more than 1 MiB mean 1 MiB) of a blob
+// that the attempt put or received, from Offset on.
+type BlobGetOp struct {
+	Op     string `json:"op"`
+	Digest Digest `json:"digest"`
+	Offset int64  `json:"offset,omitempty"`
+	Max    int    `json:"max,omitempty"`
+}
+
+// BlobSlice goes before the bytes that blob_get gives; EOF says that they are
+// the last.
+type BlobSlice struct {
+	EOF bool `json:"eof"`
 }
 
 // Reply is the answer to an operation: Ok or Error.

@@ -11,6 +11,7 @@ import (
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/checkpoint/pebblestore"
 	"github.com/retrace-dev/engine/host"
+	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -85,7 +86,12 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 }
 
 func apply(c *cobra.Command, f *flowFlags, l *loaded, io streams, store *pebblestore.Store, seen host.Observer) (*host.Result, error) {
-	h, err := host.New(host.Options{Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version, Behind: behind(io, l.state, store)})
+	network := operation.NewNetwork(operation.NetworkOptions{})
+	defer network.Close()
+	h, err := host.New(host.Options{
+		Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version,
+		Network: network, Behind: behind(io, l.state, store),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}

@@ -3,8 +3,8 @@ package operation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
 	"sync"
 
 	"github.com/retrace-dev/engine/sdk"
@@ -15,12 +15,19 @@ const (
 	DefaultMaxCalls   = 10_000
 	DefaultMaxMessage = 16 << 20
 	DefaultMaxLogs    = 10_000
+	DefaultMaxReply   = 16 << 20
+	DefaultMaxStreams = 8
+	DefaultMaxBlob    = 256 << 20
 )
 
-// Codes of the errors that end an attempt.
+// Codes of the errors that end an attempt: a limit is no reply that a step
+// could go on from.
 const (
 	CodeHostCalls       = "host_calls"
 	CodeMessageTooLarge = "message_too_large"
+	CodeReplyTooLarge   = "reply_too_large"
+	CodeStreams         = "streams"
+	CodeBlobTooLarge    = "blob_too_large"
 )
 
 // Sink receives what a step reports while it runs. Its methods are called from
@@ -38,46 +45,76 @@ type Sink interface {
 	Usage(u sdk.Usage)
 }
 
-// Options of New. The zero value reports to nobody under the default limits.
+// Options of New. The zero value reports to nobody, reaches nothing, and has the
+// default limits.
 type Options struct {
-	Sink       Sink  // nil drops everything but usage
+	Sink    Sink     // nil drops everything but usage
+	Network *Network // what http goes through; nil answers http with unsupported_op
+	Grants  Grants   // what http may reach and inject
+	Blobs   Blobs    // where blobs are kept; nil answers the blob operations with unsupported_op
+
 	MaxCalls   int   // operations other than log. Defaults to 10,000
 	MaxMessage int64 // bytes of one message. Defaults to 16 MiB
 	MaxLogs    int   // log lines; later ones are dropped. Defaults to 10,000
+	MaxReply   int64 // bytes of one http body, unpacked; not of streams. Defaults to 16 MiB
+	MaxStreams int   // streams open at once. Defaults to 8
+	MaxBlob    int64 // bytes of one blob, and of one stream. Defaults to 256 MiB
 }
 
 func (o *Options) setDefaults() {
 	if o.Sink == nil {
 		o.Sink = discard{}
 	}
-	if o.MaxCalls <= 0 {
-		o.MaxCalls = DefaultMaxCalls
-	}
-	if o.MaxMessage <= 0 {
-		o.MaxMessage = DefaultMaxMessage
-	}
-	if o.MaxLogs <= 0 {
-		o.MaxLogs = DefaultMaxLogs
+	def(&o.MaxCalls, DefaultMaxCalls)
+	def(&o.MaxMessage, DefaultMaxMessage)
+	def(&o.MaxLogs, DefaultMaxLogs)
+	def(&o.MaxReply, DefaultMaxReply)
+	def(&o.MaxStreams, DefaultMaxStreams)
+	def(&o.MaxBlob, DefaultMaxBlob)
+}
+
+func def[N int | int64](n *N, value N) {
+	if *n <= 0 {
+		*n = value
 	}
 }
 
 // Host is the sdk.Host of one attempt. It is safe for concurrent use.
 type Host struct {
-	o Options
+	o        Options
+	redactor *Redactor
 
 	mu       sync.Mutex
 	calls    int
 	logs     int
 	usage    []sdk.Usage
 	response *sdk.Response
+	closed   bool
+	streams  streams
+	blobs    blobs
 }
 
 var _ sdk.Host = (*Host)(nil)
 
-// New makes the Host of one attempt.
+// New makes the Host of one attempt. Close it when the attempt has ended.
 func New(o Options) *Host {
 	o.setDefaults()
-	return &Host{o: o}
+	return &Host{o: o, redactor: o.Grants.redactor()}
+}
+
+// Close ends what the attempt has left open: streams and unfinished blobs.
+// Later calls are answered as if the attempt were over. It is idempotent.
+func (h *Host) Close() {
+	h.mu.Lock()
+	h.closed = true
+	streams, parts := h.streams.take(), h.blobs.take()
+	h.mu.Unlock()
+	for _, s := range streams {
+		s.end()
+	}
+	for _, p := range parts {
+		p.Discard()
+	}
 }
 
 // Usage returns what the attempt reported so far, one entry per model, in the
@@ -105,153 +142,120 @@ func (h *Host) Call(ctx context.Context, msg []byte) ([]byte, error) {
 		return nil, context.Cause(ctx)
 	}
 	if int64(len(msg)) > h.o.MaxMessage {
-		return nil, &sdk.Error{Class: sdk.ClassResourceExhausted, Code: CodeMessageTooLarge,
-			Message: fmt.Sprintf("operation message of %d bytes, the limit is %d; send less at a time", len(msg), h.o.MaxMessage)}
+		return nil, exhausted(CodeMessageTooLarge, "operation message of %d bytes, the limit is %d; send less at a time", len(msg), h.o.MaxMessage)
 	}
 	head, data := sdk.Split(msg)
 	var op struct {
 		Op string `json:"op"`
 	}
 	readErr := sdk.Unmarshal(head, &op)
-
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if op.Op != sdk.OpLog {
-		if h.calls++; h.calls > h.o.MaxCalls {
-			return nil, &sdk.Error{Class: sdk.ClassResourceExhausted, Code: CodeHostCalls,
-				Message: fmt.Sprintf("the attempt made more than %d host operations", h.o.MaxCalls)}
-		}
+	if err := h.count(op.Op); err != nil {
+		return nil, err
 	}
 	if readErr != nil {
-		return reply(&sdk.Error{Class: sdk.ClassProtocol, Message: "operation message: " + readErr.Error()})
+		return refuse(&sdk.Error{Class: sdk.ClassProtocol, Message: "operation message: " + readErr.Error()})
 	}
 	do, known := operations[op.Op]
-	if !known {
-		return reply(unsupported(op.Op))
-	}
-	if data != nil {
-		return reply(&sdk.Error{Class: sdk.ClassInvalidInput, Message: fmt.Sprintf("operation %s takes no raw bytes, got %d", op.Op, len(data))})
-	}
-	return reply(do(h, head))
-}
-
-func unsupported(op string) *sdk.Error {
-	e := &sdk.Error{Class: sdk.ClassInvalidInput, Code: sdk.CodeUnsupportedOp, Message: fmt.Sprintf("this engine has no operation %q", op)}
-	if op == "http" {
-		e.Message = "this engine gives steps no network; operation http is not available"
-	}
-	return e
-}
-
-func reply(e *sdk.Error) ([]byte, error) {
-	if e == nil {
+	switch {
+	case !known:
+		return refuse(unsupported("this engine has no operation %q", op.Op))
+	case data != nil && !do.data:
+		return refuse(invalid("", "operation %s takes no raw bytes, got %d", op.Op, len(data)))
+	case do.report != nil:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if e := do.report(h, head); e != nil {
+			return refuse(e)
+		}
 		return []byte(`{"ok":{}}`), nil
 	}
-	return sdk.Marshal(sdk.Reply{Error: e})
+	ok, body, err := do.act(ctx, h, head, data)
+	return answer(ctx, ok, body, err)
 }
 
-// operations run with the lock held.
-var operations = map[string]func(*Host, json.RawMessage) *sdk.Error{
-	sdk.OpLog:      (*Host).log,
-	sdk.OpProgress: (*Host).progress,
-	sdk.OpEmit:     (*Host).emit,
-	sdk.OpUsage:    (*Host).addUsage,
-	sdk.OpRespond:  (*Host).respond,
+// count ends an attempt that asks without end.
+func (h *Host) count(op string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return errOver
+	}
+	if op != sdk.OpLog {
+		if h.calls++; h.calls > h.o.MaxCalls {
+			return exhausted(CodeHostCalls, "the attempt made more than %d host operations", h.o.MaxCalls)
+		}
+	}
+	return nil
+}
+
+// operation is one row of the table: a report is done with the lock held and
+// answers {}, an act takes the lock itself where it needs it.
+type operation struct {
+	data   bool // raw bytes may follow the message
+	report func(h *Host, head json.RawMessage) *sdk.Error
+	act    func(ctx context.Context, h *Host, head json.RawMessage, data []byte) (ok any, body []byte, err error)
+}
+
+var operations = map[string]operation{
+	sdk.OpLog:      {report: (*Host).log},
+	sdk.OpProgress: {report: (*Host).progress},
+	sdk.OpEmit:     {report: (*Host).emit},
+	sdk.OpUsage:    {report: (*Host).addUsage},
+	sdk.OpRespond:  {report: (*Host).respond},
+
+	sdk.OpHTTP:        {act: httpRequest, data: true},
+	sdk.OpStreamRead:  {act: streamRead},
+	sdk.OpStreamClose: {act: streamClose},
+	sdk.OpBlobPut:     {act: blobPut, data: true},
+	sdk.OpBlobGet:     {act: blobGet},
+}
+
+// errOver answers calls of an attempt that has ended.
+var errOver = &sdk.Error{Class: sdk.ClassCancelled, Message: "the attempt is over"}
+
+// refusal is an error that the step is told of; any other error of an operation
+// ends the attempt.
+type refusal struct{ told *sdk.Error }
+
+func (r refusal) Error() string { return r.told.Error() }
+
+// answer makes the reply of an act. body is nil where no raw bytes belong.
+func answer(ctx context.Context, ok any, body []byte, err error) ([]byte, error) {
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		var r refusal
+		if errors.As(err, &r) {
+			return refuse(r.told)
+		}
+		return nil, err
+	}
+	text, err := sdk.Marshal(ok)
+	if err != nil {
+		return nil, err
+	}
+	head := append(append([]byte(`{"ok":`), text...), '}')
+	return sdk.Join(head, body), nil
+}
+
+func refuse(e *sdk.Error) ([]byte, error) { return sdk.Marshal(sdk.Reply{Error: e}) }
+
+func unsupported(format string, args ...any) *sdk.Error {
+	return &sdk.Error{Class: sdk.ClassInvalidInput, Code: sdk.CodeUnsupportedOp, Message: fmt.Sprintf(format, args...)}
+}
+
+func invalid(path, format string, args ...any) *sdk.Error {
+	return &sdk.Error{Class: sdk.ClassInvalidInput, Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
+func exhausted(code, format string, args ...any) *sdk.Error {
+	return &sdk.Error{Class: sdk.ClassResourceExhausted, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 func read[T any](head json.RawMessage) (op T, e *sdk.Error) {
 	if err := sdk.Unmarshal(head, &op); err != nil {
-		return op, &sdk.Error{Class: sdk.ClassInvalidInput, Message: "operation message: " + err.Error()}
+		return op, invalid("", "operation message: %v", err)
 	}
 	return op, nil
 }
-
-func (h *Host) log(head json.RawMessage) *sdk.Error {
-	op, e := read[sdk.LogOp](head)
-	if e != nil {
-		return e
-	}
-	switch op.Level {
-	case "":
-		op.Level = "info"
-	case "debug", "info", "warn", "error":
-	default:
-		return &sdk.Error{Class: sdk.ClassInvalidInput, Path: "/level", Message: fmt.Sprintf("log level %q: want debug, info, warn or error", op.Level)}
-	}
-	h.logs++
-	switch {
-	case h.logs <= h.o.MaxLogs:
-		h.o.Sink.Log(op.Level, op.Message, op.Fields)
-	case h.logs == h.o.MaxLogs+1:
-		h.o.Sink.Log("warn", fmt.Sprintf("the step logged more than %d lines; the rest is dropped", h.o.MaxLogs), nil)
-	}
-	return nil
-}
-
-func (h *Host) progress(head json.RawMessage) *sdk.Error {
-	op, e := read[sdk.ProgressOp](head)
-	if e != nil {
-		return e
-	}
-	h.o.Sink.Progress(min(max(op.Fraction, 0), 1), op.Message)
-	return nil
-}
-
-func (h *Host) emit(head json.RawMessage) *sdk.Error {
-	op, e := read[sdk.EmitOp](head)
-	if e != nil {
-		return e
-	}
-	h.o.Sink.Emit(op.Chunk)
-	return nil
-}
-
-func (h *Host) addUsage(head json.RawMessage) *sdk.Error {
-	op, e := read[sdk.UsageOp](head)
-	if e != nil {
-		return e
-	}
-	if err := op.Usage.Check(); err != nil {
-		return &sdk.Error{Class: sdk.ClassInvalidInput, Message: err.Error()}
-	}
-	h.usage = Add(h.usage, op.Usage)
-	h.o.Sink.Usage(op.Usage)
-	return nil
-}
-
-// Add adds u to the entry of its model, or appends it. Counts stay at the
-// largest int64 instead of wrapping around.
-func Add(usage []sdk.Usage, u sdk.Usage) []sdk.Usage {
-	for i := range usage {
-		if t := &usage[i]; t.Model == u.Model {
-			t.InputTokens = sum(t.InputTokens, u.InputTokens)
-			t.OutputTokens = sum(t.OutputTokens, u.OutputTokens)
-			t.CachedTokens = sum(t.CachedTokens, u.CachedTokens)
-			return usage
-		}
-	}
-	return append(usage, u)
-}
-
-func sum(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-func (h *Host) respond(head json.RawMessage) *sdk.Error {
-	r, err := sdk.ParseRespond(head)
-	if err != nil {
-		return sdk.AsError(err)
-	}
-	h.response = r
-	return nil
-}
-
-type discard struct{}
-
-func (discard) Log(string, string, map[string]any) {}
-func (discard) Progress(float64, string)           {}
-func (discard) Emit(string)                        {}
-func (discard) Usage(sdk.Usage)                    {}
