@@ -303,22 +303,15 @@ func (b *binder) validate(values *Values) {
 	for i := range b.p.vars {
 		v := &b.p.vars[i]
 		for _, rule := range v.validations {
-			cond, ds := e.frame(evaluating, Scope{}).value(rule.condition)
-			if !ds.HasErrors() && (cond.Type() != cty.Bool || cond.IsNull()) {
-				ds.errorf("wrong-type", rule.condition.rng, "Wrong type", "condition must be true or false, this is %s.", describe(cond))
-			}
+			ok, ds := e.holds(rule, Scope{})
 			if ds.HasErrors() {
 				b.ds = append(b.ds, ds...)
 				continue
 			}
-			if cond.True() {
+			if ok {
 				continue
 			}
-			msg, ds := e.frame(evaluating, Scope{}).value(rule.message)
-			text := "the condition is not met"
-			if !ds.HasErrors() && msg.Type() == cty.String && !msg.IsNull() {
-				text = msg.AsString()
-			}
+			text := e.complaint(rule, Scope{})
 			at := b.given[i].at
 			if at.IsZero() {
 				at = rangeOf(v.rng)

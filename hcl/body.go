@@ -25,24 +25,30 @@ type blockType struct {
 // The blocks of the language. A feature adds its words here and its reader in
 // decode.go.
 var (
+	ruleBlock       = &blockType{args: []string{"condition", "error_message"}, req: []string{"condition", "error_message"}}
+	retryBlock      = &blockType{args: []string{"on", "max_attempts", "delay", "delay_function", "max_delay", "jitter", "max_duration"}}
 	checkpointBlock = &blockType{once: true, args: []string{"mode", "reuse", "ttl", "salt"}}
 	topBlocks       = map[string]*blockType{
 		"workflow": {
-			label: "workflow", args: []string{"description", "version", "timeout", "concurrency", "fail_fast"},
+			label: "workflow", args: []string{"description", "version", "timeout", "concurrency", "fail_fast", "max_instances"},
 			inner: map[string]*blockType{"checkpoint": {once: true, args: []string{"mode"}}},
 		},
 		"variable": {
 			label: "variable", args: []string{"type", "default", "description", "nullable"}, code: []string{"type"},
-			inner: map[string]*blockType{"validation": {args: []string{"condition", "error_message"}, req: []string{"condition", "error_message"}}},
+			inner: map[string]*blockType{"validation": ruleBlock},
 		},
 		"locals": {free: true},
 		"plugin": {label: "plugin", args: []string{"source", "config"}, req: []string{"source"}},
 		"step": {
-			label: "step", args: []string{"uses", "input", "depends_on", "timeout", "output_type", "when", "effects"}, req: []string{"uses"},
+			label: "step", args: []string{"uses", "input", "depends_on", "for_each", "when", "concurrency", "timeout", "output_type", "on_failure", "effects"}, req: []string{"uses"},
 			code: []string{"uses", "depends_on", "output_type"},
 			inner: map[string]*blockType{
-				"retry":      {args: []string{"on", "max_attempts", "delay", "delay_function", "max_delay", "jitter", "max_duration"}},
-				"checkpoint": checkpointBlock,
+				"retry":         retryBlock,
+				"fallback":      {args: []string{"on", "output", "uses", "input", "last"}, code: []string{"uses"}},
+				"precondition":  ruleBlock,
+				"postcondition": ruleBlock,
+				"check":         {args: []string{"uses", "input"}, req: []string{"uses"}, code: []string{"uses"}},
+				"checkpoint":    checkpointBlock,
 			},
 		},
 		"output": {label: "output", args: []string{"value", "description"}, req: []string{"value"}},

@@ -38,6 +38,8 @@ func (p *program) canonize(x *expression) {
 			x.facets++
 		case refRun:
 			x.bind(&runBound{r.text, r.SrcRange})
+		case refEach:
+			x.each = true
 		case refLocal:
 			l := &p.locals[r.index]
 			if l.cyclic || l.expr == nil {

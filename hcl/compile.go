@@ -2,6 +2,7 @@ package hcl
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	hclv2 "github.com/hashicorp/hcl/v2"
@@ -15,25 +16,36 @@ import (
 type place struct {
 	what  string // for messages: "the input of a step"
 	roots []string
+	step  int      // whose each, self and attempt are meant
+	loops bool     // each is allowed, if the step has a for_each
+	self  []string // what self has
+}
+
+// in is the place in a step, which may have a for_each.
+func (p place) in(step int, b *block) place {
+	p.step = step
+	p.roots = slices.Clip(p.roots)
+	if p.loops && b.expr("for_each") != nil {
+		p.roots = append(p.roots, "each")
+	}
+	return p
 }
 
 func (p place) allows(root string) bool {
-	for _, r := range p.roots {
-		if r == root {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.roots, root)
 }
 
 var (
-	inLocal      = place{"a local", []string{"var", "local", "step", "run", "path"}}
-	inStep       = place{"a step", []string{"var", "local", "step", "run", "path"}}
-	inOutput     = place{"an output", []string{"var", "local", "step", "run", "path"}}
-	inConfig     = place{"a plugin's config", []string{"var", "local", "run", "path"}}
-	inSalt       = place{"a checkpoint's salt", []string{"var", "local"}}
-	inValidation = place{"a validation", []string{"var"}}
-	inConstant   = place{"a constant", nil}
+	everywhere   = []string{"var", "local", "step", "run", "path"}
+	inLocal      = place{what: "a local", roots: everywhere}
+	inWhen       = place{what: "a condition", roots: everywhere, loops: true}
+	inForEach    = place{what: "for_each", roots: everywhere}
+	inInput      = place{what: "an input", roots: append(slices.Clip(everywhere), "attempt"), loops: true}
+	inOutput     = place{what: "an output", roots: everywhere}
+	inConfig     = place{what: "a plugin's config", roots: []string{"var", "local", "run", "path"}}
+	inSalt       = place{what: "a checkpoint's salt", roots: []string{"var", "local"}, loops: true}
+	inValidation = place{what: "a validation", roots: []string{"var"}}
+	inConstant   = place{what: "a constant"}
 )
 
 // compiler turns HCL's syntax tree into ours, in place: references are
@@ -312,6 +324,15 @@ func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expressi
 	case "path":
 		r.kind = refPath
 		ok = c.property(r, []string{"workflow"})
+	case "each":
+		r.kind = refEach
+		ok = c.property(r, []string{"key", "value"})
+	case "self":
+		r.kind = refSelf
+		ok = c.property(r, c.at.self)
+	case "attempt":
+		r.kind = refAttempt
+		ok = c.property(r, []string{"number", "last_error"})
 	}
 	if !ok {
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: t.SrcRange}
@@ -321,23 +342,30 @@ func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expressi
 	return r
 }
 
+// scoped says where a name that has no meaning in most places may stand.
+var scoped = map[string]string{
+	"each":    "each is what one instance of a step with for_each is made for. It may stand in that step's when, input, salt, conditions, checks and fallbacks",
+	"self":    "self is the attempt that is judged, replaced or undone. self.output may stand in postconditions, checks and compensate, self.input in checks, fallbacks and compensate, self.error in fallbacks",
+	"attempt": "attempt is the try that is about to be made. It may stand in the input of a step",
+}
+
 // planned are names that the language reserves; a flow that uses one is told
 // so instead of being offered a similar name.
 var planned = map[string]string{
-	"each":    "each belongs to for_each",
-	"self":    "self belongs to postconditions and checks",
-	"attempt": "attempt belongs to repair loops",
-	"secret":  "secret names a secret block",
-	"action":  "action names an action block",
+	"secret": "secret names a secret block",
 }
 
 func (c *compiler) noRoot(r *refExpr, root string) {
 	switch {
 	case c.at.roots == nil:
 		c.ds.errorf("not-constant", r.SrcRange, "Value must be constant", "%s cannot be used here: the value must be known before anything is evaluated. Write the value itself.", r.text)
-	case inStep.allows(root) && root == "step":
+	case root == "each" && c.at.loops:
+		c.ds.errorf("reference-not-allowed", r.SrcRange, "Step has no for_each", "%s belongs to the instances of a step with for_each, and this step has none. Write for_each = ….", r.text)
+	case scoped[root] != "":
+		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s: %s.", r.text, c.at.what, scoped[root])
+	case slices.Contains(everywhere, root) && root == "step":
 		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s, which is evaluated before any step has run. Pass the value through a step's input.", r.text, c.at.what)
-	case inStep.allows(root):
+	case slices.Contains(everywhere, root):
 		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s. It may name %s.", r.text, c.at.what, alternatives(c.at.roots))
 	case planned[root] != "":
 		c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "%s, and this version of the engine does not have that yet. %s may name %s.", planned[root], capital(c.at.what), alternatives(c.at.roots))
@@ -379,11 +407,11 @@ func (c *compiler) property(r *refExpr, names []string) bool {
 	name, ok := attrName(r.Traversal, 1)
 	for i, n := range names {
 		if ok && n == name {
-			r.index, r.name, r.rest = i, root+"."+n, r.Traversal[2:]
+			r.index, r.part, r.name, r.rest = c.at.step, i, root+"."+n, r.Traversal[2:]
 			return true
 		}
 	}
-	c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "There is no %s. %s has %s.%s", r.text, capital(root), listOf(names), DidYouMean(name, names))
+	c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "There is no %s here. %s has %s.%s", r.text, capital(root), listOf(names), DidYouMean(name, names))
 	return false
 }
 

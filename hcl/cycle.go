@@ -37,8 +37,9 @@ func (r *reader) graph() *graph {
 		}
 	}
 	for i := range r.p.steps {
-		add(i, r.p.steps[i].when)
-		add(i, r.p.steps[i].input)
+		for _, x := range r.p.steps[i].expressions() {
+			add(i, x)
+		}
 		for _, f := range r.w.Steps[i].Facets {
 			g.edges[i] = append(g.edges[i], edge{f.Step, f.Range})
 		}
@@ -171,16 +172,15 @@ func (s *search) cycle(start int) []int {
 	return nil
 }
 
-// cycles reports one shortest cycle per knot, marks the locals in it, and
-// returns the locals in an order in which each comes after those it names.
-func (r *reader) cycles() []int {
+// cycles reports one shortest cycle per knot, marks the locals in it, and puts
+// the nodes into an order in which each comes after those it names.
+func (r *reader) cycles() {
 	g := r.graph()
-	var order []int
 	for _, knot := range g.knots() {
 		cycle := g.shortest(knot)
 		for _, n := range knot {
+			r.order = append(r.order, n)
 			if i := n - len(r.p.steps); i >= 0 {
-				order = append(order, i)
 				r.p.locals[i].cyclic = cycle != nil
 			}
 		}
@@ -188,7 +188,6 @@ func (r *reader) cycles() []int {
 			r.reportCycle(g, cycle)
 		}
 	}
-	return order
 }
 
 // maxEdgesShown is how many references of a cycle are written out.

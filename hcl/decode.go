@@ -24,6 +24,7 @@ type reader struct {
 	byKind  map[string][]*block
 	outputs map[string]int
 	linted  map[*refExpr]bool
+	order   []int // of all nodes of the graph, each after those it names
 }
 
 // kindsInOrder is the order in which contents are read. Nothing but the order
@@ -103,7 +104,7 @@ func (r *reader) declare(b *block) {
 		}
 	case "step":
 		if r.enter(b, p.stepIndex, &p.stepNames, func(i int) hclv2.Range { return hclRange(r.w.Steps[i].Range) }) {
-			r.w.Steps = append(r.w.Steps, Step{Name: b.name, Plugin: -1, Range: rangeOf(b.header())})
+			r.w.Steps = append(r.w.Steps, Step{Name: b.name, Plugin: -1, Pair: -1, Range: rangeOf(b.header())})
 			p.steps = append(p.steps, stepCode{plugin: -1})
 		}
 	case "output":
@@ -192,6 +193,8 @@ func (r *reader) workflow(b *block) {
 	w.Timeout = r.positive(b, "timeout")
 	w.Concurrency = int(r.number(b, "concurrency", 0, 1, 100_000, true))
 	w.FailFast = r.flag(b, "fail_fast", false)
+	w.MaxInstances = int(r.number(b, "max_instances", defaultInstances, 1, maxElements, true))
+	r.p.maxInstances = w.MaxInstances
 	for _, c := range b.inner(&r.ds, "checkpoint", topBlocks["workflow"]) {
 		w.Volatile = keyword(&r.ds, c, "mode", []string{"persistent", "volatile"}) == "volatile"
 	}
@@ -215,12 +218,7 @@ func (r *reader) variable(b *block, v *variable, out *Variable) {
 			v.def = r.defaultValue(v, val, e)
 		}
 	}
-	for _, in := range b.inner(&r.ds, "validation", topBlocks["variable"]) {
-		x := validation{r.p.compile(&r.ds, in.expr("condition"), inValidation), r.p.compile(&r.ds, in.expr("error_message"), inValidation)}
-		if x.condition != nil && x.message != nil {
-			v.validations = append(v.validations, x)
-		}
-	}
+	v.validations = r.rules(b, "validation", topBlocks["variable"], inValidation)
 }
 
 func (r *reader) defaultValue(v *variable, val cty.Value, e hclsyntax.Expression) cty.Value {
@@ -252,10 +250,19 @@ func (r *reader) plugin(b *block, i int) {
 func (r *reader) step(b *block, i int) {
 	s, code := &r.w.Steps[i], &r.p.steps[i]
 	if e := b.expr("uses"); e != nil {
-		s.Uses = rangeOf(e.Range())
-		r.uses(e, s)
+		u := r.uses(e)
+		s.Plugin, s.StepType, s.Uses = u.Plugin, u.StepType, u.Range
 	}
 	code.plugin = s.Plugin
+	if e := b.expr("for_each"); e != nil {
+		s.ForEach = true
+		code.loop = &loop{x: r.p.compile(&r.ds, e, inForEach.in(i, b)), text: r.sourceText(e)}
+	}
+	s.Concurrency = int(r.number(b, "concurrency", 0, 1, 100_000, true))
+	if e := b.expr("concurrency"); e != nil && !s.ForEach {
+		r.ds.warnf("no-effect", e.Range(), "Argument has no effect", "concurrency bounds the instances of a for_each, and this step has none. Remove it.")
+	}
+	s.SkipOnFailure = keyword(&r.ds, b, "on_failure", []string{"fail", "skip"}) == "skip"
 	s.Timeout = r.positive(b, "timeout")
 	s.HasWhen = b.expr("when") != nil
 	if word := keyword(&r.ds, b, "effects", []string{"none", "read", "write", "once"}); word != "" {
@@ -266,17 +273,30 @@ func (r *reader) step(b *block, i int) {
 	}
 	s.Volatile = r.w.Volatile
 	for _, in := range b.inner(&r.ds, "checkpoint", topBlocks["step"]) {
-		r.checkpoint(in, s, code)
+		r.checkpoint(in, s, code, inSalt.in(i, b))
 	}
 	if e := b.expr("output_type"); e != nil {
 		r.outputType(e, code)
 	}
-	code.when = r.p.compile(&r.ds, b.expr("when"), inStep)
-	code.input = r.p.compile(&r.ds, b.expr("input"), inStep)
+	code.when = r.p.compile(&r.ds, b.expr("when"), inWhen.in(i, b))
+	code.input = r.p.compile(&r.ds, b.expr("input"), inInput.in(i, b))
 	r.dependsOn(b.expr("depends_on"), s)
+	code.pre = r.rules(b, "precondition", topBlocks["step"], inPrecondition.in(i, b))
+	code.post = r.rules(b, "postcondition", topBlocks["step"], inPostcondition.in(i, b))
+	s.Preconditions, s.Postconditions = len(code.pre), len(code.post)
+	for _, in := range b.inner(&r.ds, "check", topBlocks["step"]) {
+		if e := in.expr("uses"); e != nil {
+			s.Checks = append(s.Checks, Check{r.uses(e)})
+			code.checks = append(code.checks, r.p.compile(&r.ds, in.expr("input"), inCheck.in(i, b)))
+		}
+	}
+	for _, in := range b.inner(&r.ds, "fallback", topBlocks["step"]) {
+		f, x := r.fallback(in, inFallback.in(i, b))
+		s.Fallbacks, code.fallbacks = append(s.Fallbacks, f), append(code.fallbacks, x)
+	}
 }
 
-func (r *reader) checkpoint(b *block, s *Step, code *stepCode) {
+func (r *reader) checkpoint(b *block, s *Step, code *stepCode, salt place) {
 	switch keyword(&r.ds, b, "mode", []string{"persistent", "volatile"}) {
 	case "volatile":
 		s.Volatile = true
@@ -292,7 +312,7 @@ func (r *reader) checkpoint(b *block, s *Step, code *stepCode) {
 		s.Reuse = ReuseNever
 	}
 	s.TTL = r.positive(b, "ttl")
-	code.salt = r.p.compile(&r.ds, b.expr("salt"), inSalt)
+	code.salt = r.p.compile(&r.ds, b.expr("salt"), salt)
 }
 
 func (r *reader) outputType(e hclsyntax.Expression, code *stepCode) {
@@ -308,8 +328,9 @@ func (r *reader) outputType(e hclsyntax.Expression, code *stepCode) {
 	code.outType = ty
 }
 
-// uses resolves plugin.P.S.
-func (r *reader) uses(e hclsyntax.Expression, s *Step) {
+// uses resolves plugin.P.S; after an error the plugin is -1.
+func (r *reader) uses(e hclsyntax.Expression) Use {
+	u := Use{Plugin: -1, Range: rangeOf(e.Range())}
 	t, hd := hclv2.AbsTraversalForExpr(e)
 	if hd.HasErrors() || len(t) != 3 || t.RootName() != "plugin" {
 		hint := "."
@@ -317,14 +338,14 @@ func (r *reader) uses(e hclsyntax.Expression, s *Step) {
 			hint = ", without quotes."
 		}
 		r.ds.errorf("invalid-uses", e.Range(), "Invalid step type", "uses names a plugin and one of its step types: plugin.PLUGIN.TYPE%s", hint)
-		return
+		return u
 	}
 	t = normalTraversal(t)
 	name, ok1 := attrName(t, 1)
 	step, ok2 := attrName(t, 2)
 	if !ok1 || !ok2 {
 		r.ds.errorf("invalid-uses", e.Range(), "Invalid step type", "uses names a plugin and one of its step types: plugin.PLUGIN.TYPE, without brackets.")
-		return
+		return u
 	}
 	i, ok := r.p.pluginIndex[name]
 	if !ok {
@@ -333,9 +354,10 @@ func (r *reader) uses(e hclsyntax.Expression, s *Step) {
 			hint = " Declare it: plugin \"" + name + "\" { source = … }."
 		}
 		r.ds.errorf("unknown-plugin", t[1].SourceRange(), "Unknown plugin", "There is no plugin %q in this workflow.%s", name, hint)
-		return
+		return u
 	}
-	s.Plugin, s.StepType = i, step
+	u.Plugin, u.StepType = i, step
+	return u
 }
 
 // dependsOn appends the steps that are only waited for; the facets of

@@ -29,7 +29,10 @@ func (e *Evaluator) When(step int, s Scope) (bool, Diagnostics) {
 // Where an attribute is a bare reference to an output, it holds that part of
 // the output byte for byte.
 func (e *Evaluator) Input(step int, s Scope) (json.RawMessage, Diagnostics) {
-	x := e.p.steps[step].input
+	return e.input(e.p.steps[step].input, s)
+}
+
+func (e *Evaluator) input(x *expression, s Scope) (json.RawMessage, Diagnostics) {
 	if x == nil {
 		return json.RawMessage("{}"), nil
 	}
@@ -88,7 +91,7 @@ type jsonWriter struct {
 func (w *jsonWriter) shape(s *shape) {
 	switch s.kind {
 	case shapeRaw:
-		raw, hd := s.ref.raw(w.f.scope.Up(s.ref.index), &w.f.ctx)
+		raw, hd := s.ref.raw(w.f, &w.f.ctx)
 		w.ds = append(w.ds, fromHCL(hd)...)
 		w.dst = append(w.dst, raw...)
 	case shapeVar:

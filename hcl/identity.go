@@ -48,7 +48,11 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 	var ds Diagnostics
 	values := map[string]sdk.Digest{}
 	id.When = e.identify(code.when, values, &ds)
+	if code.loop != nil {
+		id.ForEach = e.identify(code.loop.x, values, &ds)
+	}
 	id.Input = e.identify(code.input, values, &ds)
+	id.Checks = e.checksDigest(step, values, &ds)
 	for name, d := range values {
 		id.Values = append(id.Values, ValueIdentity{name, d})
 		id.RunBound = id.RunBound || name == "timestamp()" || strings.HasPrefix(name, "run.")
@@ -57,27 +61,31 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 	if code.outType != cty.NilType {
 		id.Type = sdk.Sum([]byte(typeText(code.outType)))
 	}
-	if code.salt != nil {
-		v, saltDs := e.frame(evaluating, Scope{}).value(code.salt)
-		ds = append(ds, saltDs...)
-		if !saltDs.HasErrors() {
-			id.Salt = e.digestOf(v, code.salt.rng, &ds)
-		}
+	if code.salt != nil && code.salt.each {
+		id.Salt = e.identify(code.salt, map[string]sdk.Digest{}, &ds)
+	} else {
+		salt, saltDs := e.Salt(step, nil)
+		id.Salt, ds = salt, append(ds, saltDs...)
 	}
 	if code.input != nil {
 		id.Attributes = e.attributes(code.input)
 	}
 	if code.plugin >= 0 {
-		id.Config = e.digests.get("plugin."+e.p.pluginNames[code.plugin], func() (sdk.Digest, bool) {
-			config, configDs := e.Config(code.plugin)
-			ds = append(ds, configDs...)
-			return sdk.Sum(config), !configDs.HasErrors()
-		})
+		id.Config = e.configDigest(code.plugin, &ds)
 	}
+	id.Judge = e.judgement(code.post, &ds)
 	if ds.HasErrors() {
 		return Identity{}, ds
 	}
 	return id, nil
+}
+
+func (e *Evaluator) configDigest(plugin int, ds *Diagnostics) sdk.Digest {
+	return e.digests.get("plugin."+e.p.pluginNames[plugin], func() (sdk.Digest, bool) {
+		config, configDs := e.Config(plugin)
+		*ds = append(*ds, configDs...)
+		return sdk.Sum(config), !configDs.HasErrors()
+	})
 }
 
 // identify digests an argument: its canonical form and the values from outside
@@ -96,7 +104,9 @@ func (e *Evaluator) identify(x *expression, values map[string]sdk.Digest, ds *Di
 		// what is not known yet may turn out to be fine.
 		f := e.frame(planning, Scope{})
 		_, _ = f.value(x)
-		*ds = append(*ds, fromHCL(f.unplanned)...)
+		if !x.each { // else the path may follow from it: EachIdentity will see
+			*ds = append(*ds, fromHCL(f.unplanned)...)
+		}
 		for _, r := range f.reads {
 			own[r.call] = r.digest
 		}

@@ -10,29 +10,14 @@ import (
 // link does what needs all names and contents: cycles, canonical forms, the
 // facets of each step, and types.
 func (r *reader) link() {
-	for _, i := range r.cycles() {
-		r.p.canonize(r.p.locals[i].expr)
+	r.cycles()
+	for _, n := range r.order {
+		if i := n - len(r.p.steps); i >= 0 {
+			r.p.canonize(r.p.locals[i].expr)
+		}
 	}
 	for i := range r.p.steps {
-		code := &r.p.steps[i]
-		for _, x := range []*expression{code.when, code.input, code.salt} {
-			r.p.canonize(x)
-		}
-		if code.input != nil {
-			code.input.shape = r.p.shapeOf(code.input.node, 0)
-		}
-		s := &r.w.Steps[i]
-		order := s.Facets // depends_on, which comes last
-		s.Facets = nil
-		r.facets(code.when, &s.Facets, s.Address(), nil)
-		s.WhenFacets = len(s.Facets)
-		lint := r.lintVarying
-		if s.Reuse == ReuseNever {
-			lint = nil
-		}
-		r.facets(code.input, &s.Facets, s.Address(), lint)
-		s.Facets = append(s.Facets, order...)
-		r.noFacets(code.salt, inSalt)
+		r.linkStep(&r.w.Steps[i], &r.p.steps[i])
 	}
 	for i := range r.p.plugins {
 		r.p.canonize(r.p.plugins[i])
@@ -42,11 +27,47 @@ func (r *reader) link() {
 	for i := range r.p.outputs {
 		x := r.p.outputs[i]
 		r.p.canonize(x)
-		if x != nil {
-			x.shape = r.p.shapeOf(x.node, 0)
-		}
+		r.p.shape(x)
 		r.facets(x, &r.w.Outputs[i].Facets, "output."+r.w.Outputs[i].Name, nil)
 	}
+}
+
+func (r *reader) linkStep(s *Step, code *stepCode) {
+	for _, x := range append(code.expressions(), code.salt) {
+		r.p.canonize(x)
+	}
+	order := s.Facets // depends_on
+	s.Facets = nil
+	r.facets(code.when, &s.Facets, s.Address(), nil)
+	s.WhenFacets = len(s.Facets)
+	s.EachWhen = code.when != nil && code.when.each
+	if l := code.loop; l != nil {
+		r.p.shape(l.x)
+		l.parts = eachParts(code.when, code.input, code.salt)
+		s.Pair = r.p.pair(l)
+		r.facets(l.x, &s.Facets, s.Address(), nil)
+		s.EachFacets = len(s.Facets) - s.WhenFacets
+	}
+	r.p.shape(code.input)
+	lint := r.lintVarying
+	if s.Reuse == ReuseNever {
+		lint = nil
+	}
+	r.facets(code.input, &s.Facets, s.Address(), lint)
+	s.Facets = append(s.Facets, order...)
+	s.KeyFacets = len(s.Facets)
+	for _, x := range code.extra() {
+		r.facets(x, &s.Facets, s.Address(), nil)
+	}
+	for k := range code.fallbacks {
+		for _, x := range []*expression{code.fallbacks[k].output, code.fallbacks[k].input} {
+			r.p.shape(x)
+		}
+	}
+	for _, x := range code.checks {
+		r.p.shape(x)
+	}
+	r.noFacets(code.salt, inSalt)
 }
 
 // facets lists what x names, and shows each to see, if that is not nil.
@@ -89,29 +110,41 @@ func (r *reader) noFacets(x *expression, at place) {
 // which finds misspelt attributes and wrong arguments without any value.
 func (r *reader) types() {
 	r.check.resize()
-	for i := range r.p.locals {
-		if x := r.p.locals[i].expr; x != nil && !r.p.locals[i].cyclic {
+	for _, n := range r.order { // a loop's type is that of the steps and locals below it
+		i := n - len(r.p.steps)
+		switch {
+		case i < 0 && r.p.steps[n].loop != nil:
+			r.loop(r.p.steps[n].loop)
+		case i >= 0 && r.p.locals[i].expr != nil && !r.p.locals[i].cyclic:
 			r.check.frame(checking, Scope{}).prepare([]int{i})
 			r.ds = append(r.ds, fromHCL(r.check.cells[i].diags)...)
 		}
 	}
 	for i := range r.p.vars {
-		for _, v := range r.p.vars[i].validations {
-			r.want(v.condition, cty.Bool, "condition", "must be true or false")
-			r.want(v.message, cty.String, "error_message", "must be a string")
-		}
+		r.checkRules(r.p.vars[i].validations)
 	}
 	for i := range r.p.plugins {
 		r.wantObject(r.p.plugins[i], "config")
 	}
 	for i := range r.p.steps {
-		code := &r.p.steps[i]
-		r.want(code.when, cty.Bool, "when", "must be true or false")
-		r.wantObject(code.input, "input")
-		r.checked(code.salt)
+		r.stepTypes(&r.p.steps[i])
 	}
 	for i := range r.p.outputs {
 		r.checked(r.p.outputs[i])
+	}
+}
+
+func (r *reader) stepTypes(code *stepCode) {
+	r.want(code.when, cty.Bool, "when", "must be true or false")
+	code.inType = r.wantObject(code.input, "input")
+	r.checked(code.salt)
+	r.checkRules(code.pre)
+	r.checkRules(code.post)
+	for _, x := range code.checks {
+		r.wantObject(x, "input")
+	}
+	for _, x := range code.fallbacks {
+		r.checkFallback(x, code.outType)
 	}
 }
 
@@ -132,12 +165,20 @@ func (r *reader) want(x *expression, ty cty.Type, name, rule string) {
 	r.ds.errorf("wrong-type", x.rng, "Wrong type", "%s %s, this is %s.", name, rule, describe(v))
 }
 
-func (r *reader) wantObject(x *expression, name string) {
-	v, ok := r.checked(x)
-	if !ok || isObject(v) || v.Type() == cty.DynamicPseudoType && !(v.IsKnown() && v.IsNull()) {
-		return
+// wantObject returns the type of the object, any where it is not known.
+func (r *reader) wantObject(x *expression, name string) cty.Type {
+	if x == nil {
+		return cty.EmptyObject
 	}
-	r.ds.errorf("wrong-type", x.rng, "Wrong type", "%s", objectRule(name, v))
+	v, ok := r.checked(x)
+	switch {
+	case !ok:
+		return cty.DynamicPseudoType
+	case !isObject(v) && (v.Type() != cty.DynamicPseudoType || v.IsKnown() && v.IsNull()):
+		r.ds.errorf("wrong-type", x.rng, "Wrong type", "%s", objectRule(name, v))
+		return cty.DynamicPseudoType
+	}
+	return v.Type()
 }
 
 func isObject(v cty.Value) bool {
@@ -168,7 +209,7 @@ type shapeKind uint8
 
 const (
 	shapeValue shapeKind = iota
-	shapeRaw             // a bare reference to an output
+	shapeRaw             // a bare reference to JSON text: an output, each, self.input
 	shapeVar             // a bare reference to a variable
 	shapeFile            // a call of file()
 	shapeObject
@@ -177,6 +218,13 @@ const (
 
 // maxShape is how many levels of literal objects are taken apart.
 const maxShape = 32
+
+// shape fills in the shape of an expression, which may be nil.
+func (p *program) shape(x *expression) {
+	if x != nil {
+		x.shape = p.shapeOf(x.node, 0)
+	}
+}
 
 func (p *program) shapeOf(e hclsyntax.Expression, depth int) *shape {
 	if r := p.bare(e); r != nil {
@@ -212,7 +260,7 @@ func (p *program) shapeOf(e hclsyntax.Expression, depth int) *shape {
 	return &shape{node: e}
 }
 
-// bare returns the reference to an output or to a whole variable that e is,
+// bare returns the reference to JSON text or to a whole variable that e is,
 // directly or by way of locals; nil if e is anything else.
 func (p *program) bare(e hclsyntax.Expression) *refExpr {
 	for range len(p.locals) + 1 {
@@ -220,7 +268,7 @@ func (p *program) bare(e hclsyntax.Expression) *refExpr {
 		switch {
 		case !ok:
 			return nil
-		case r.kind == refFacet && r.facet == 0 && r.path != nil, r.kind == refVar && len(r.rest) == 0:
+		case r.hasSource() && r.path != nil, r.kind == refVar && len(r.rest) == 0:
 			return r
 		case r.kind != refLocal || len(r.rest) > 0 || p.locals[r.index].expr == nil || p.locals[r.index].cyclic:
 			return nil

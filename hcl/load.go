@@ -97,13 +97,13 @@ func parse(files []File, dir string) (*Workflow, Diagnostics) {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	r := &reader{
-		w: &Workflow{Files: files},
+		w: &Workflow{Files: files, MaxInstances: defaultInstances},
 		p: &program{
-			dir: dir, varIndex: map[string]int{}, localIndex: map[string]int{},
+			dir: dir, maxInstances: defaultInstances, varIndex: map[string]int{}, localIndex: map[string]int{},
 			stepIndex: map[string]int{}, pluginIndex: map[string]int{},
 		},
 	}
-	r.w.impl = r.p
+	r.w.impl, r.p.w = r.p, r.w
 	var bodies []*hclsyntax.Body
 	for i := range files {
 		f := &files[i]

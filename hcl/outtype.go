@@ -87,8 +87,7 @@ func conformObject(b []byte, ty cty.Type, at string) error {
 		name := normal(unquote(k))
 		where := at + "/" + pointerEscape.Replace(name)
 		if !ty.HasAttribute(name) {
-			names := attributesOf(ty)
-			err = mismatch(where, "the type has no such attribute; it has %s.%s", listOf(names), DidYouMean(name, names))
+			err = noAttribute(where, name, ty)
 			return false
 		}
 		seen[name] = true
@@ -103,7 +102,7 @@ func conformObject(b []byte, ty cty.Type, at string) error {
 	}
 	for _, name := range attributesOf(ty) {
 		if !seen[name] && !ty.AttributeOptional(name) {
-			return mismatch(at, "the attribute %q is missing, want %s", name, typeText(ty.AttributeType(name)))
+			return missing(at, name, ty)
 		}
 	}
 	return nil
@@ -124,4 +123,111 @@ func found(b []byte, kind string) string {
 		return kind + " " + shorten(b, 60)
 	}
 	return kind
+}
+
+// fits is conform for a value of which not everything is known, as far as can be
+// told.
+func fits(v cty.Value, ty cty.Type, at string) error {
+	switch {
+	case ty == cty.DynamicPseudoType:
+		return nil
+	case v.IsWhollyKnown():
+		b, err := appendJSON(nil, v)
+		if err != nil {
+			return err
+		}
+		return conform(b, ty, at)
+	case !v.IsKnown():
+		return fitsType(v.Type(), ty, at)
+	}
+	// What is not wholly known is no primitive value and not null.
+	if err := fitsType(v.Type(), ty, at); err != nil {
+		return err
+	}
+	n := 0
+	for it := v.ElementIterator(); it.Next(); n++ {
+		k, elem := it.Element()
+		where, want := at+"/"+strconv.Itoa(n), cty.DynamicPseudoType
+		if k.Type() == cty.String {
+			where = at + "/" + pointerEscape.Replace(k.AsString())
+		}
+		switch {
+		case ty.IsCollectionType():
+			want = ty.ElementType()
+		case ty.IsTupleType() && n >= ty.Length():
+			return mismatch(at, "want %d elements, found more", ty.Length())
+		case ty.IsTupleType():
+			want = ty.TupleElementType(n)
+		case !ty.HasAttribute(k.AsString()):
+			return noAttribute(where, k.AsString(), ty)
+		default:
+			want = ty.AttributeType(k.AsString())
+			if ty.AttributeOptional(k.AsString()) && elem.IsKnown() && elem.IsNull() {
+				continue
+			}
+		}
+		if err := fits(elem, want, where); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fitsType compares types, of the parts as far as both say something.
+func fitsType(from, ty cty.Type, at string) error {
+	list := from.IsListType() || from.IsSetType() || from.IsTupleType()
+	object := from.IsMapType() || from.IsObjectType()
+	ok := false
+	switch {
+	case from == cty.DynamicPseudoType || ty == cty.DynamicPseudoType:
+		return nil
+	case ty.IsPrimitiveType():
+		ok = from == ty
+	case ty.IsListType(), ty.IsSetType():
+		ok = list
+	case ty.IsTupleType():
+		ok = list
+		if from.IsTupleType() && from.Length() != ty.Length() {
+			return mismatch(at, "want %d elements, found %d", ty.Length(), from.Length())
+		}
+	default:
+		ok = object
+	}
+	if !ok {
+		return mismatch(at, "want %s, found %s", typeText(ty), typeText(from))
+	}
+	switch {
+	case from.IsObjectType() && ty.IsObjectType():
+		return fitsObject(from, ty, at)
+	case from.IsCollectionType() && ty.IsCollectionType():
+		return fitsType(from.ElementType(), ty.ElementType(), at)
+	}
+	return nil
+}
+
+func fitsObject(from, ty cty.Type, at string) error {
+	for _, name := range attributesOf(from) {
+		where := at + "/" + pointerEscape.Replace(name)
+		if !ty.HasAttribute(name) {
+			return noAttribute(where, name, ty)
+		}
+		if err := fitsType(from.AttributeType(name), ty.AttributeType(name), where); err != nil {
+			return err
+		}
+	}
+	for _, name := range attributesOf(ty) {
+		if !from.HasAttribute(name) && !ty.AttributeOptional(name) {
+			return missing(at, name, ty)
+		}
+	}
+	return nil
+}
+
+func noAttribute(at, name string, ty cty.Type) error {
+	names := attributesOf(ty)
+	return mismatch(at, "the type has no such attribute; it has %s.%s", listOf(names), DidYouMean(name, names))
+}
+
+func missing(at, name string, ty cty.Type) error {
+	return mismatch(at, "the attribute %q is missing, want %s", name, typeText(ty.AttributeType(name)))
 }

@@ -11,12 +11,14 @@ import (
 // program is the part of a Workflow that evaluation needs. Its slices run
 // beside those of the Workflow. It does not change after Load.
 type program struct {
-	dir     string // of the flow's files; "" when parsed from bytes
-	vars    []variable
-	locals  []local
-	steps   []stepCode
-	plugins []*expression // config; nil when not written
-	outputs []*expression // value; nil after an error
+	w            *Workflow // whose impl it is
+	maxInstances int
+	dir          string //  of the flow's files; "" when parsed from bytes
+	vars         []variable
+	locals       []local
+	steps        []stepCode
+	plugins      []*expression // config; nil when not written
+	outputs      []*expression // value; nil after an error
 
 	varIndex, localIndex, stepIndex, pluginIndex map[string]int
 
@@ -32,11 +34,7 @@ type variable struct {
 	def         cty.Value // converted; NilVal when required
 	nullable    bool
 	rng         hclv2.Range
-	validations []validation
-}
-
-type validation struct {
-	condition, message *expression
+	validations []rule
 }
 
 type local struct {
@@ -48,8 +46,37 @@ type local struct {
 
 type stepCode struct {
 	plugin            int         // -1 after an error
+	loop              *loop       // nil without for_each
 	when, input, salt *expression // nil when not written
-	outType           cty.Type    // NilType when not written
+	pre, post         []rule
+	fallbacks         []fallbackCode
+	checks            []*expression // their inputs; nil when not written
+	inType            cty.Type      // of input, as far as types are known; NilType when they are not
+	outType           cty.Type      // of one instance; NilType when not written
+}
+
+// expressions are those whose facets the step waits for.
+func (c *stepCode) expressions() []*expression {
+	xs := []*expression{c.when, c.input}
+	if c.loop != nil {
+		xs = append(xs, c.loop.x)
+	}
+	return append(xs, c.extra()...)
+}
+
+// extra are the expressions whose facets are in no key.
+func (c *stepCode) extra() []*expression {
+	var xs []*expression
+	for _, rules := range [][]rule{c.pre, c.post} {
+		for _, x := range rules {
+			xs = append(xs, x.condition, x.message)
+		}
+	}
+	xs = append(xs, c.checks...)
+	for _, f := range c.fallbacks {
+		xs = append(xs, f.output, f.input)
+	}
+	return xs
 }
 
 // expression is one argument's value, ready to be evaluated.
@@ -68,6 +95,7 @@ type expression struct {
 	canon     sdk.Digest
 	literal   cty.Value // what the expression is, if it is a literal; else NilVal
 	facets    int       // named here and in locals, with repetition; at most maxFacets+1
+	each      bool      // it names each
 	readsFile bool      // here or in a local
 	clock     bool      // timestamp() is called here or in a local
 	bound     *runBound // where something of the run is named, here or in a local; nil if nowhere
@@ -93,6 +121,15 @@ const (
 	refFacet
 	refRun
 	refPath
+	refEach
+	refSelf
+	refAttempt
+)
+
+// The parts of each.
+const (
+	eachKey = iota
+	eachValue
 )
 
 // refExpr is a reference to something outside the expression. It replaces
@@ -101,7 +138,8 @@ const (
 type refExpr struct {
 	*hclsyntax.ScopeTraversalExpr
 	kind     refKind
-	index    int // into the program's slice; -1 when unknown
+	index    int // into the program's slice, of each, self and attempt the step's own; -1 when unknown
+	part     int // of run, path, each, self and attempt
 	facet    sdk.Facet
 	optional bool // in an argument of try or can
 	name     string

@@ -15,6 +15,10 @@ import (
 
 var errorFacetType = cty.Object(map[string]cty.Type{"class": cty.String, "message": cty.String})
 
+// failureType is what attempt.last_error and self.error are. Of a step that
+// ended the code is no facet: it is the plugin's, and changes with it.
+var failureType = cty.Object(map[string]cty.Type{"class": cty.String, "code": cty.String, "message": cty.String})
+
 // Value finds the one value that r names.
 func (r *refExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
 	f := frameOf(ctx)
@@ -52,6 +56,8 @@ func (r *refExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
 		return r.follow(cty.StringVal(f.e.startedAt()), ctx)
 	case refPath:
 		return r.follow(cty.StringVal(f.e.p.dir), ctx)
+	case refEach, refSelf, refAttempt:
+		return r.scoped(f, ctx)
 	}
 	return r.facetValue(f, ctx)
 }
@@ -61,59 +67,183 @@ func (e *Evaluator) startedAt() string { return e.run.StartedAt.UTC().Format(tim
 func (r *refExpr) facetValue(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
 	if f.mode != evaluating {
 		ty := cty.DynamicPseudoType
-		switch r.facet {
-		case sdk.FacetOutput:
-			if t := f.e.p.steps[r.index].outType; t != cty.NilType {
-				ty = t.WithoutOptionalAttributesDeep()
-			}
-		case sdk.FacetStatus:
-			ty = cty.String
-		case sdk.FacetError:
-			ty = errorFacetType
-		case sdk.FacetAttempts:
-			ty = cty.Number
-		case sdk.FacetDegraded:
-			ty = cty.Bool
+		switch {
+		case r.facet == sdk.FacetOutput:
+			ty = r.sourceType(f, nil)
+		case f.e.p.steps[r.index].loop == nil:
+			ty = facetType(r.facet)
 		}
-		return r.follow(cty.UnknownVal(ty), ctx)
+		return r.follow(cty.UnknownVal(ty.WithoutOptionalAttributesDeep()), ctx)
+	}
+	if r.facet == sdk.FacetOutput {
+		return r.decoded(f, ctx)
 	}
 	res := f.scope.Up(r.index)
-	switch r.facet {
-	case sdk.FacetStatus:
-		return r.follow(cty.StringVal(res.State.String()), ctx)
+	if res.Instances != nil {
+		return r.follow(instancesFacet(r.facet, &res), ctx)
+	}
+	return r.follow(facetOf(r.facet, &res), ctx)
+}
+
+// facetType is the type of a facet that says how a step ended.
+func facetType(facet sdk.Facet) cty.Type {
+	switch facet {
+	case sdk.FacetError:
+		return errorFacetType
 	case sdk.FacetAttempts:
-		return r.follow(cty.NumberIntVal(int64(res.Attempts)), ctx)
+		return cty.Number
 	case sdk.FacetDegraded:
-		return r.follow(cty.BoolVal(res.Degraded), ctx)
+		return cty.Bool
+	}
+	return cty.String
+}
+
+func facetOf(facet sdk.Facet, res *Result) cty.Value {
+	switch facet {
+	case sdk.FacetAttempts:
+		return cty.NumberIntVal(int64(res.Attempts))
+	case sdk.FacetDegraded:
+		return cty.BoolVal(res.Degraded)
 	case sdk.FacetError:
 		if res.Error == nil {
-			return r.follow(cty.NullVal(errorFacetType), ctx)
+			return cty.NullVal(errorFacetType)
+		}
+		return cty.ObjectVal(map[string]cty.Value{
+			"class": cty.StringVal(string(res.Error.Class)), "message": cty.StringVal(res.Error.Message),
+		})
+	}
+	return cty.StringVal(res.State.String())
+}
+
+// instancesFacet has the shape of the collection.
+func instancesFacet(facet sdk.Facet, res *Result) cty.Value {
+	ty := facetType(facet)
+	if res.List {
+		vals := make([]cty.Value, len(res.Instances))
+		for i := range res.Instances {
+			vals[i] = facetOf(facet, &res.Instances[i].Result)
+		}
+		if len(vals) == 0 {
+			return cty.ListValEmpty(ty)
+		}
+		return cty.ListVal(vals)
+	}
+	vals := make(map[string]cty.Value, len(res.Instances))
+	for i := range res.Instances {
+		vals[unquote(res.Instances[i].Key)] = facetOf(facet, &res.Instances[i].Result)
+	}
+	if len(vals) == 0 {
+		return cty.MapValEmpty(ty)
+	}
+	return cty.MapVal(vals)
+}
+
+// scoped is the value of each, self and attempt.
+func (r *refExpr) scoped(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
+	known := f.mode == evaluating || r.kind == refEach && f.scope.Each != nil
+	switch r.name {
+	case "attempt.number":
+		if known {
+			return r.follow(cty.NumberIntVal(int64(max(f.scope.Attempt, 1))), ctx)
+		}
+		return r.follow(cty.UnknownVal(cty.Number), ctx)
+	case "attempt.last_error", "self.error":
+		e := f.scope.LastError
+		if r.kind == refSelf {
+			e = f.scope.Error
+		}
+		switch {
+		case !known:
+			return r.follow(cty.UnknownVal(failureType), ctx)
+		case e == nil:
+			return r.follow(cty.NullVal(failureType), ctx)
 		}
 		return r.follow(cty.ObjectVal(map[string]cty.Value{
-			"class": cty.StringVal(string(res.Error.Class)), "message": cty.StringVal(res.Error.Message),
+			"class": cty.StringVal(string(e.Class)), "code": cty.StringVal(e.Code), "message": cty.StringVal(e.Message),
 		}), ctx)
 	}
-	raw, hd := r.raw(res, ctx)
+	if known {
+		return r.decoded(f, ctx)
+	}
+	return r.follow(cty.UnknownVal(r.sourceType(f, nil).WithoutOptionalAttributesDeep()), ctx)
+}
+
+// hasSource reports whether r leads into JSON text: of an output, of each, of
+// self.
+func (r *refExpr) hasSource() bool {
+	return r.kind == refFacet && r.facet == sdk.FacetOutput || r.kind == refEach || r.kind == refSelf && r.name != "self.error"
+}
+
+// source is the JSON text that r leads into; nil when there is none.
+func (r *refExpr) source(f *frame) json.RawMessage {
+	switch s := &f.scope; {
+	case r.kind == refFacet:
+		if res := s.Up(r.index); res.State == sdk.Succeeded {
+			return res.Output
+		}
+	case r.name == "self.input":
+		return s.Input
+	case r.name == "self.output":
+		return s.Output
+	case s.Each == nil:
+	case r.part == eachValue:
+		return s.Each.Value
+	default:
+		return s.Each.Key
+	}
+	return nil
+}
+
+// sourceType is the type of the source, as far as it is known; text is the
+// source itself or nil.
+func (r *refExpr) sourceType(f *frame, text json.RawMessage) cty.Type {
+	code := &f.e.p.steps[r.index]
+	ty := code.outType
+	switch {
+	case r.kind == refFacet && code.loop != nil && text != nil:
+		return code.loop.collectionOf(ty, text)
+	case r.kind == refFacet && code.loop != nil:
+		return code.loop.collection(ty)
+	case r.kind == refEach && r.part == eachValue:
+		ty = code.loop.val
+	case r.kind == refEach:
+		ty = code.loop.key
+	case r.name == "self.input":
+		ty = code.inType
+	}
+	if ty == cty.NilType {
+		return cty.DynamicPseudoType
+	}
+	return ty
+}
+
+// decoded is the value at the end of the reference.
+func (r *refExpr) decoded(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
+	raw, hd := r.raw(f, ctx)
 	if hd != nil {
 		return cty.DynamicVal, hd
 	}
-	v, err := decodeJSON(raw, typeAt(f.e.p.steps[r.index].outType, r.path))
+	v, err := decodeJSON(raw, typeAt(r.sourceType(f, r.source(f)), r.path))
 	if err != nil {
 		return cty.DynamicVal, evalDiag("invalid-output", r, ctx, r.SrcRange, "Output cannot be used in an expression", "%s: %s.", r.text, err)
 	}
 	return v, nil
 }
 
-// raw is the JSON text that a reference to an output stands for.
-func (r *refExpr) raw(res Result, ctx *hclv2.EvalContext) (json.RawMessage, hclv2.Diagnostics) {
-	base := "step." + r.name + ".output"
-	if res.State != sdk.Succeeded || res.Output == nil {
-		return nil, evalDiag("absent-output", r, ctx, r.SrcRange, "Output is absent", "step.%s is %s and has no output. Where that may happen, write try(%s, …).", r.name, res.State, r.text)
+// raw is the JSON text that a reference with a source stands for.
+func (r *refExpr) raw(f *frame, ctx *hclv2.EvalContext) (json.RawMessage, hclv2.Diagnostics) {
+	source := r.source(f)
+	base := traversalText(r.Traversal[:len(r.Traversal)-len(r.rest)])
+	switch {
+	case source == nil && r.kind == refFacet:
+		return nil, evalDiag("absent-output", r, ctx, r.SrcRange, "Output is absent", "step.%s is %s and has no output. Where that may happen, write try(%s, …).", r.name, f.scope.Up(r.index).State, r.text)
+	case source == nil:
+		return nil, evalDiag("absent-output", r, ctx, r.SrcRange, "Value is absent", "There is no %s in this evaluation. Where that may happen, write try(%s, …).", base, r.text)
 	}
 	if r.path == nil {
 		return nil, evalDiag("invalid-index", r, ctx, r.SrcRange, "Invalid index", "%s is no place in a value: an index is a whole number from 0.", r.text)
 	}
-	at, n, ok := find(res.Output, r.path)
+	at, n, ok := find(source, r.path)
 	if ok {
 		return at, nil
 	}
@@ -159,6 +289,8 @@ func (r *refExpr) follow(v cty.Value, ctx *hclv2.EvalContext) (cty.Value, hclv2.
 		switch ty := v.Type(); {
 		case v.IsKnown() && v.IsNull():
 			return cty.DynamicVal, evalDiag("null-value", r, ctx, at, "Value is null", "%s is null and has nothing inside. Where that may happen, write try(%s, …).", where, r.text)
+		case isAttr && (ty.IsListType() || ty.IsTupleType()):
+			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s is a list and has no attribute %q. Choose an element first: %[1]s[0].%[2]s, or take it of each: %[1]s[*].%[2]s.", where, name)
 		case isAttr && (ty.IsObjectType() || ty.IsMapType()):
 			keys := attributeNames(v)
 			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s has no attribute %q; it has %s.%s", where, name, listOf(keys), DidYouMean(name, keys))
@@ -250,12 +382,12 @@ func (w *valueWalker) Enter(n hclsyntax.Node) hclv2.Diagnostics {
 	if len(w.out) >= 6 || slices.ContainsFunc(w.out, func(v NamedValue) bool { return v.Name == name }) {
 		return nil
 	}
-	if r, ok := e.(*refExpr); ok && r.kind == refFacet && r.facet == sdk.FacetOutput {
+	if r, ok := e.(*refExpr); ok && r.hasSource() {
 		f := frameOf(w.ctx)
 		if f.mode != evaluating {
 			return nil
 		}
-		if raw, hd := r.raw(f.scope.Up(r.index), nil); hd == nil {
+		if raw, hd := r.raw(f, nil); hd == nil {
 			w.out = append(w.out, NamedValue{name, shorten([]byte(strings.ToValidUTF8(string(raw[:min(len(raw), 400)]), "")), 80)})
 		}
 		return nil

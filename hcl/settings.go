@@ -153,6 +153,7 @@ func (d *reader) retry(b *block) Retry {
 		MaxDelay:    d.positive(b, "max_delay"),
 		Jitter:      d.number(b, "jitter", 0, 0, 1, false),
 		MaxDuration: d.positive(b, "max_duration"),
+		Before:      -1,
 	}
 	if b.expr("delay") != nil {
 		r.Delay = d.duration(b, "delay")
@@ -171,10 +172,21 @@ func (d *reader) classes(b *block) []sdk.Class {
 		}
 		return on
 	}
+	return d.classList(e, func(c sdk.Class) string {
+		if c.Deterministic() {
+			return fmt.Sprintf("A failure of class %s gives the same result on every attempt, so trying again only costs.", c)
+		}
+		return ""
+	})
+}
+
+// classList reads a list of classes. unfit says why one may not stand there, ""
+// if it may.
+func (d *reader) classList(e hclsyntax.Expression, unfit func(sdk.Class) string) []sdk.Class {
 	var all, names []string
 	for _, c := range sdk.Classes() {
 		all = append(all, string(c))
-		if !c.Deterministic() {
+		if unfit(c) == "" {
 			names = append(names, string(c))
 		}
 	}
@@ -190,8 +202,8 @@ func (d *reader) classes(b *block) []sdk.Class {
 		switch {
 		case !c.Valid():
 			d.ds.errorf("unknown-class", item.Range(), "Unknown class of failure", "Possible are %s.%s", strings.Join(names, ", "), DidYouMean(string(c), all))
-		case c.Deterministic():
-			d.ds.errorf("deterministic-class", item.Range(), "Class of failure that repeats itself", "A failure of class %s gives the same result on every attempt, so trying again only costs. Remove it from on.", c)
+		case unfit(c) != "":
+			d.ds.errorf("deterministic-class", item.Range(), "Class of failure that cannot stand here", "%s Remove it from on.", unfit(c))
 		case seen[c]:
 			d.ds.warnf("duplicate-class", item.Range(), "Class is named twice", "%s is already in this list.", c)
 		default:

@@ -1,9 +1,11 @@
 package hcl
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -288,6 +290,53 @@ func (e *encoder) value(v cty.Value) error {
 	}
 	return nil
 }
+
+// appendCanonical writes JSON text that CheckJSON accepts so that equal values
+// have equal bytes: keys sorted, numbers by value, strings as they are.
+func appendCanonical(dst, b []byte) []byte {
+	switch b = bytes.TrimSpace(b); kindOf(b) {
+	case "object":
+		type member struct {
+			name  string
+			value []byte
+		}
+		var all []member
+		members(b, func(k, v []byte) bool {
+			all = append(all, member{unquote(k), v})
+			return true
+		})
+		slices.SortFunc(all, func(x, y member) int { return strings.Compare(x.name, y.name) })
+		dst = append(dst, '{')
+		for i, m := range all {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendCanonical(append(appendString(dst, m.name), ':'), m.value)
+		}
+		return append(dst, '}')
+	case "list":
+		sep := byte('[')
+		elements(b, func(v []byte) bool {
+			dst = appendCanonical(append(dst, sep), v)
+			sep = ','
+			return true
+		})
+		if sep == '[' {
+			dst = append(dst, sep)
+		}
+		return append(dst, ']')
+	case "string":
+		return appendString(dst, unquote(b))
+	case "number":
+		// What has more digits than a number keeps is equal only to itself.
+		if n, err := number(string(b)); err == nil && len(b) <= exactDigits {
+			return appendNumber(dst, n.AsBigFloat())
+		}
+	}
+	return append(dst, b...)
+}
+
+const exactDigits = 100 // of 512 bits' 154
 
 const hexDigits = "0123456789abcdef"
 

@@ -1,7 +1,6 @@
 package hcl
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/retrace-dev/engine/sdk"
@@ -22,8 +21,14 @@ type Workflow struct {
 	FailFast    bool
 	Volatile    bool // default of the steps' checkpoint mode
 
+	MaxInstances        int    // of one for_each
+	RequiredVersion     string // constraint on the engine's version, ">= 1.2"; "" for none
+	CompensateOnFailure bool   // on_failure = compensate
+	Budget              *Budget
+
 	Variables []Variable
 	Plugins   []Plugin
+	Actions   []Action
 	Steps     []Step
 	Outputs   []Output
 	Files     []File
@@ -53,6 +58,8 @@ type Plugin struct {
 	Name   string
 	Source string // as written: "./x.wasm", "./bin/x", "std/text"
 	Range  Range  // of the source attribute's value
+	// Sandbox is the most that its steps may do; nil is nothing.
+	Sandbox *Sandbox
 }
 
 // Step is the unit of work as written.
@@ -63,20 +70,41 @@ type Step struct {
 	Range    Range  // of the block's header
 	Uses     Range  // of the value of `uses`
 
-	// Facets are the upstream facets that this step names, in the order in
-	// which they appear in `when`, then `input`, then `depends_on`, with
-	// repetition: the holes of its canonical form. WhenFacets is how many of
-	// them belong to `when`.
-	Facets     []FacetRef
-	WhenFacets int
-	HasWhen    bool
+	// Facets are the upstream facets that this step names, with repetition, in
+	// the order in which they appear in `when`, then `for_each`, `input`,
+	// `depends_on`: the holes of its canonical form. The first WhenFacets of
+	// them belong to `when`, the next EachFacets to `for_each`, and the first
+	// KeyFacets count in keys. After these come the facets that only
+	// preconditions, postconditions, checks and fallbacks name: they are waited
+	// for and are in no key.
+	Facets                            []FacetRef
+	WhenFacets, EachFacets, KeyFacets int
 
-	Timeout  time.Duration // of one attempt; 0 = the manifest's, else the host's default
-	Retry    []Retry
-	Effects  sdk.Effects // at least this; EffectsNone when not written
+	HasWhen  bool
+	EachWhen bool // `when` names each: it is judged for each instance
+	ForEach  bool
+	// Pair is the step Y when for_each is nothing but step.Y.output, directly
+	// or by way of locals, and Y has a for_each itself: instance k needs
+	// instance k of Y and no other. Else it is -1.
+	Pair int
+
+	Concurrency                   int           // attempts of its instances at once; 0 = the run's
+	Timeout                       time.Duration // of one attempt; 0 = the manifest's, else the host's default
+	SkipOnFailure                 bool          // on_failure = skip
+	Retry                         []Retry
+	Fallbacks                     []Fallback // in the order in which they are tried
+	Preconditions, Postconditions int        // how many there are
+	Checks                        []Check
+	Compensate                    *Compensate
+	Effects                       sdk.Effects // at least this; EffectsNone when not written
+	Sandbox                       *Sandbox    // narrows the plugin's; nil when not written
+	Budget                        *Budget
+
 	Volatile bool
 	Reuse    Reuse
 	TTL      time.Duration // 0 = for ever
+	Keep     int           // newest results kept; 0 = the store's default
+	Redact   []string      // globs of fields of the output that are not stored
 }
 
 // Address is how the step is named in messages, records and requests.
@@ -121,6 +149,82 @@ type Retry struct {
 	MaxDelay    time.Duration // 0 = none
 	Jitter      float64       // 0..1
 	MaxDuration time.Duration // 0 = none
+	Before      int           // action to run before each further attempt, index into Workflow.Actions; -1 for none
+}
+
+// FallbackKind says where a fallback takes its answer from.
+type FallbackKind uint8
+
+// The kinds of fallback.
+const (
+	FallbackOutput FallbackKind = iota // output = …: Evaluator.FallbackOutput
+	FallbackStep                       // uses and input: another step type answers
+	FallbackLast                       // last = true: the newest stored answer of this instance
+)
+
+// Fallback is one block of a step's chain of fallbacks.
+type Fallback struct {
+	On    []sdk.Class // never empty
+	Kind  FallbackKind
+	Use   Use // of FallbackStep
+	Range Range
+}
+
+// Use is a step type outside the graph's own: of a fallback, a check, an undo or
+// an action.
+type Use struct {
+	Plugin   int // index into Workflow.Plugins
+	StepType string
+	Range    Range // of the value of `uses`
+}
+
+// Check is a step type that judges a step's output. It answers {ok, reason}.
+type Check struct {
+	Use
+}
+
+// Compensate is how a step is undone.
+type Compensate struct {
+	Use
+	Retry []Retry
+}
+
+// Action is work outside the graph.
+type Action struct {
+	Name    string
+	Use     Use
+	Timeout time.Duration // 0 = the manifest's, else the host's default
+	Retry   []Retry       // their Before is -1
+	Sandbox *Sandbox      // narrows the plugin's; nil when not written
+	Range   Range         // of the block's header
+}
+
+// Budget bounds what a run or a step may use; 0 is no bound.
+type Budget struct {
+	Tokens, Calls int64
+	USD           float64
+	Range         Range
+}
+
+// Sandbox is what Wasm code may reach and use. The zero value of a field is the
+// default, which of a grant is nothing. On a native plugin only Env counts.
+type Sandbox struct {
+	AllowHosts        []string // "[scheme://]host[:port]", checked for their form
+	Mounts            []Mount
+	Env               map[string]string
+	Memory            int64 // bytes
+	OutputMax, LogMax int64 // bytes
+	Fuel              uint64
+	Isolation         string // "inprocess", "process" or ""
+	Range             Range
+}
+
+// Mount is a directory that a step sees.
+type Mount struct {
+	Name      string // below /mnt
+	Source    string // relative to the flow's directory
+	ReadWrite bool
+	Range     Range
 }
 
 // Output is a result of the flow.
@@ -129,79 +233,4 @@ type Output struct {
 	Description string
 	Facets      []FacetRef
 	Range       Range
-}
-
-// Scope is what the expressions of a step see besides variables and locals.
-// What is not there for an argument (self before an attempt) stays zero.
-type Scope struct {
-	Up        Upstream
-	Each      *Each           // of the instance; nil without for_each
-	Attempt   int             // attempt.number; 0 counts as 1
-	LastError *sdk.Error      // attempt.last_error; nil is null
-	Input     json.RawMessage // self.input
-	Output    json.RawMessage // self.output
-	Error     *sdk.Error      // self.error
-}
-
-// Each is what an instance of a step with for_each is made for. Key is a JSON
-// string (maps, objects, sets) or number (lists, tuples); of a set the value
-// is the key.
-type Each struct {
-	Key   json.RawMessage
-	Value json.RawMessage
-}
-
-// Expansion is a for_each evaluated: its instances in order.
-type Expansion struct {
-	List bool // the step's output is a list, else an object
-	Each []Each
-}
-
-// Upstream gives the evaluator what it needs to know of one step. It is called
-// only for steps that the expression at hand names, from the goroutine that
-// evaluates.
-type Upstream func(step int) Result
-
-// Result is how a step ended.
-type Result struct {
-	State    sdk.State
-	Output   json.RawMessage // sanitised; nil unless Succeeded
-	Error    *sdk.Error      // nil unless it failed
-	Attempts int
-	Degraded bool
-}
-
-// Identity is what the keys of a step are made of, but for what comes from the
-// plugin. All digests are over canonical forms: formatting, comments, order of
-// blocks and attributes, names of steps, locals and `for` variables do not
-// count.
-type Identity struct {
-	When   sdk.Digest // of `when` with the values it names; zero without it
-	Input  sdk.Digest // of `input` with the values it names
-	Type   sdk.Digest // of output_type; zero without it
-	Salt   sdk.Digest // of the evaluated salt; zero without it
-	Config sdk.Digest // of the plugin's evaluated configuration
-
-	// Attributes has one entry per attribute of an object-literal input, so
-	// that a difference can be named.
-	Attributes []AttributeIdentity
-	// Values has one entry per variable, file or run property that `when`
-	// and `input` name: "var.topic", `file("p.txt")`, with the digest of the
-	// value; sorted by name.
-	Values []ValueIdentity
-	// RunBound says that run.* or timestamp() is among Values: another run
-	// has another identity.
-	RunBound bool
-}
-
-// AttributeIdentity is the canonical expression of one input attribute.
-type AttributeIdentity struct {
-	Name       string
-	Expression sdk.Digest
-}
-
-// ValueIdentity is one value from outside that a step names.
-type ValueIdentity struct {
-	Name  string
-	Value sdk.Digest
 }

@@ -119,7 +119,7 @@ func outputsDigest(outs []Output) sdk.Digest {
 func retries(rs []hcl.Retry) []RetryPolicy {
 	ps := make([]RetryPolicy, len(rs))
 	for k, p := range rs {
-		ps[k] = RetryPolicy(p)
+		ps[k] = RetryPolicy{On: p.On, MaxAttempts: p.MaxAttempts, Delay: p.Delay, Exponential: p.Exponential, MaxDelay: p.MaxDelay, Jitter: p.Jitter, MaxDuration: p.MaxDuration}
 	}
 	return ps
 }
