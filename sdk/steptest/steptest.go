@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
+	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,6 +77,7 @@ func Run(t *testing.T, step sdk.Step, o Options) {
 func Check(ctx context.Context, step sdk.Step, o Options) []Result {
 	o.setDefaults()
 	c := &checker{step: step, o: o}
+	c.check("manifest", c.manifest)
 	for i, e := range o.Spec.Examples {
 		c.check(fmt.Sprintf("example %d", i), func() error { return c.example(ctx, e) })
 	}
@@ -95,6 +98,8 @@ func Check(ctx context.Context, step sdk.Step, o Options) []Result {
 type checker struct {
 	step    sdk.Step
 	o       Options
+	base    sdk.Request // what requests hold where it matters
+	output  *schema
 	results []Result
 }
 
@@ -102,26 +107,80 @@ func (c *checker) check(name string, f func() error) {
 	c.results = append(c.results, Result{name, f()})
 }
 
+// manifest wants schemas that can be read, and examples that fit them.
+func (c *checker) manifest() error {
+	input, err := compile(c.o.Spec.Input)
+	if err != nil {
+		return fmt.Errorf("input schema: %w", err)
+	}
+	if c.output, err = compile(c.o.Spec.Output); err != nil {
+		return fmt.Errorf("output schema: %w", err)
+	}
+	for i, e := range c.o.Spec.Examples {
+		if err := input.check(e.Input); err != nil {
+			return fmt.Errorf("the input of example %d: %w", i, err)
+		}
+		if e.Output == nil {
+			continue
+		}
+		if err := c.output.check(e.Output); err != nil {
+			return fmt.Errorf("the output of example %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// run is an attempt whose failure is an error, and whose output fits the
+// schema.
 func (c *checker) run(ctx context.Context, input json.RawMessage) (*sdk.Response, error) {
-	req := &sdk.Request{V: sdk.Version, StepType: c.o.Type, Workflow: "steptest", Run: "r_steptest", Step: "step.steptest",
-		Attempt: 1, IdempotencyKey: "steptest", Engine: "steptest", Input: input, Config: c.o.Config}
+	r, err := c.attempt(ctx, input)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Error != nil:
+		return nil, r.Error
+	}
+	if err := c.output.check(r.Output); err != nil {
+		return nil, fmt.Errorf("output %s: %w", r.Output, err)
+	}
+	return r, nil
+}
+
+// attempt runs the step once and reads its response as a host does.
+func (c *checker) attempt(ctx context.Context, input json.RawMessage) (*sdk.Response, error) {
+	req := c.base
+	req.V, req.Input = sdk.Version, input
+	fill(&req.StepType, c.o.Type)
+	fill(&req.Workflow, "steptest")
+	fill(&req.Run, "r_steptest")
+	fill(&req.Step, "step.steptest")
+	fill(&req.IdempotencyKey, "steptest")
+	fill(&req.Engine, "steptest")
+	req.Attempt = max(req.Attempt, 1)
+	if req.Config == nil {
+		req.Config = c.o.Config
+	}
 	if d, ok := ctx.Deadline(); ok {
 		req.DeadlineMS = max(time.Until(d).Milliseconds(), 1)
 	}
-	r, err := c.step.Run(ctx, req, c.o.Host)
+	r, err := c.step.Run(ctx, &req, c.o.Host)
 	switch {
 	case err != nil:
 		return nil, err
 	case r == nil:
 		return nil, errors.New("neither a response nor an error")
-	case r.Error != nil:
-		return nil, r.Error
 	}
 	b, err := sdk.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
 	return sdk.ParseResponse(b)
+}
+
+func fill(s *string, text string) {
+	if *s == "" {
+		*s = text
+	}
 }
 
 func (c *checker) example(ctx context.Context, e sdk.Example) error {
@@ -235,7 +294,34 @@ func afterEnd(ctx context.Context, d time.Duration) <-chan struct{} {
 	return late
 }
 
+// equal compares JSON texts; numbers are equal if they have the same value.
 func equal(a, b json.RawMessage) bool {
 	var x, y any
-	return sdk.Unmarshal(a, &x) == nil && sdk.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+	return sdk.Unmarshal(a, &x) == nil && sdk.Unmarshal(b, &y) == nil && same(x, y)
+}
+
+func same(x, y any) bool {
+	switch x := x.(type) {
+	case json.Number:
+		n, ok := y.(json.Number)
+		return ok && sameNumber(x, n)
+	case []any:
+		a, ok := y.([]any)
+		return ok && slices.EqualFunc(x, a, same)
+	case map[string]any:
+		o, ok := y.(map[string]any)
+		return ok && maps.EqualFunc(x, o, same)
+	}
+	return x == y
+}
+
+func sameNumber(x, y json.Number) bool {
+	if x == y {
+		return true
+	}
+	a, errA := x.Float64()
+	b, errB := y.Float64()
+	_, wholeX := new(big.Int).SetString(x.String(), 10)
+	_, wholeY := new(big.Int).SetString(y.String(), 10)
+	return errA == nil && errB == nil && a == b && !(wholeX && wholeY) // whole numbers may have more digits than a float64
 }
