@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -76,12 +77,25 @@ const LargeData = 64 << 10
 // that is not a husk. A skipped step has no output and lacks nothing.
 func (h *Head) HasData() bool { return h.Outcome != Succeeded || h.Data.Seq != 0 }
 
+// HasLocal reports whether Local is f.
+func (h *Head) HasLocal(f *Fingerprint) bool {
+	return equal((*[32]byte)(&h.Local), (*[32]byte)(f))
+}
+
 // HasFacet reports whether Facet(f) is d.
 func (h *Head) HasFacet(f sdk.Facet, d *sdk.Digest) bool {
 	if f == sdk.FacetOutput && h.Outcome == Succeeded {
-		return h.Output == *d
+		return equal((*[32]byte)(&h.Output), (*[32]byte)(d))
 	}
 	return h.Facet(f) == *d
+}
+
+// equal compares word by word, in place: a plan asks this for every step and
+// every edge, and a call to compare memory costs more than the loads.
+func equal(a, b *[32]byte) bool {
+	le := binary.LittleEndian
+	return (le.Uint64(a[:])^le.Uint64(b[:]))|(le.Uint64(a[8:])^le.Uint64(b[8:]))|
+		(le.Uint64(a[16:])^le.Uint64(b[16:]))|(le.Uint64(a[24:])^le.Uint64(b[24:])) == 0
 }
 
 // Facet returns the digest of one facet of the step, as it stands in the

@@ -181,16 +181,16 @@ func (p *Plan) judge(i int32, own *checkpoint.Head, rerun []bool) {
 			return
 		}
 	}
-	h, open, skipped := p.compare(own, def, refs)
-	switch {
-	case skipped >= 0:
-		s.Verdict, s.Head, s.Reason = Current, skippedUpstream, Reason{Why: WhySkipped, Upstream: skipped}
-		return
-	case open >= 0:
-		s.Verdict, s.Reason.Why, s.Reason.Upstream = Unknown, WhyUpstream, open
-		return
-	}
-	if h == nil {
+	h := own
+	if !p.unchanged(own, def, refs) {
+		switch open, skipped := p.obstacles(refs); {
+		case skipped >= 0:
+			s.Verdict, s.Head, s.Reason = Current, skippedUpstream, Reason{Why: WhySkipped, Upstream: skipped}
+			return
+		case open >= 0:
+			s.Verdict, s.Reason.Why, s.Reason.Upstream = Unknown, WhyUpstream, open
+			return
+		}
 		h = p.lookUp(i, def.Local, refs)
 	}
 	switch {
@@ -211,30 +211,37 @@ func (p *Plan) judge(i int32, own *checkpoint.Head, rerun []bool) {
 	}
 }
 
-// compare looks at all upstreams of a step once: own is returned if it is the
-// record of this very computation; else open is the first upstream that is not
-// current, skipped the first hard one that was skipped (-1: none).
-func (p *Plan) compare(own *checkpoint.Head, def *Definition, refs []Ref) (h *checkpoint.Head, open, skipped int32) {
-	open, skipped = -1, -1
-	equal := own != nil && own.Outcome == checkpoint.Succeeded && len(own.Lineage) == len(refs) && own.Local == def.Local
+// unchanged reports whether own is the record of this very computation. Of most
+// steps of most plans nothing more is looked at.
+func (p *Plan) unchanged(own *checkpoint.Head, def *Definition, refs []Ref) bool {
+	if own == nil || own.Outcome != checkpoint.Succeeded || len(own.Lineage) != len(refs) || !own.HasLocal(&def.Local) {
+		return false
+	}
 	for k := range refs {
 		u := &p.Steps[refs[k].Step]
-		switch {
+		if u.Verdict != Current || refs[k].Kind == Hard && u.Head.Outcome != checkpoint.Succeeded || !u.Head.HasFacet(refs[k].Facet, &own.Lineage[k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// obstacles are what keeps a step from being looked up: open is the first
+// upstream that is not current, skipped the first hard one that was skipped
+// (-1: none).
+func (p *Plan) obstacles(refs []Ref) (open, skipped int32) {
+	open = -1
+	for k := range refs {
+		switch u := &p.Steps[refs[k].Step]; {
 		case u.Verdict != Current:
 			if open < 0 {
 				open = refs[k].Step
 			}
-			equal = false
 		case refs[k].Kind == Hard && u.Head.Outcome != checkpoint.Succeeded:
-			return nil, -1, refs[k].Step
-		case equal && !u.Head.HasFacet(refs[k].Facet, &own.Lineage[k]):
-			equal = false
+			return -1, refs[k].Step
 		}
 	}
-	if equal {
-		h = own
-	}
-	return h, open, skipped
+	return open, -1
 }
 
 // skips reports whether own says that `when` was false for these upstreams.
