@@ -26,19 +26,32 @@ type blockType struct {
 // decode.go.
 var (
 	ruleBlock       = &blockType{args: []string{"condition", "error_message"}, req: []string{"condition", "error_message"}}
-	retryBlock      = &blockType{args: []string{"on", "max_attempts", "delay", "delay_function", "max_delay", "jitter", "max_duration"}}
-	checkpointBlock = &blockType{once: true, args: []string{"mode", "reuse", "ttl", "salt"}}
-	topBlocks       = map[string]*blockType{
+	retryArgs       = []string{"on", "max_attempts", "delay", "delay_function", "max_delay", "jitter", "max_duration"}
+	retryBlock      = &blockType{args: append(slices.Clip(retryArgs), "before"), code: []string{"before"}}
+	checkpointBlock = &blockType{once: true, args: []string{"mode", "reuse", "ttl", "keep", "exclude", "salt", "redact"}}
+	budgetBlock     = &blockType{once: true, args: []string{"tokens", "calls", "usd"}}
+	sandboxBlock    = &blockType{
+		once: true, args: []string{"allow_hosts", "env", "memory", "fuel", "output_max", "log_max", "isolation"},
+		inner: map[string]*blockType{"mount": {label: "mount", args: []string{"source", "mode"}, req: []string{"source"}}},
+	}
+	compensateBlock = &blockType{
+		once: true, args: []string{"uses", "input"}, req: []string{"uses"}, code: []string{"uses"},
+		inner: map[string]*blockType{"retry": retryBlock},
+	}
+	topBlocks = map[string]*blockType{
 		"workflow": {
-			label: "workflow", args: []string{"description", "version", "timeout", "concurrency", "fail_fast", "max_instances"},
-			inner: map[string]*blockType{"checkpoint": {once: true, args: []string{"mode"}}},
+			label: "workflow", args: []string{"description", "version", "required_version", "timeout", "concurrency", "fail_fast", "on_failure", "max_instances"},
+			inner: map[string]*blockType{"checkpoint": {once: true, args: []string{"mode"}}, "budget": budgetBlock},
 		},
 		"variable": {
 			label: "variable", args: []string{"type", "default", "description", "nullable"}, code: []string{"type"},
 			inner: map[string]*blockType{"validation": ruleBlock},
 		},
 		"locals": {free: true},
-		"plugin": {label: "plugin", args: []string{"source", "config"}, req: []string{"source"}},
+		"plugin": {
+			label: "plugin", args: []string{"source", "config"}, req: []string{"source"},
+			inner: map[string]*blockType{"sandbox": sandboxBlock},
+		},
 		"step": {
 			label: "step", args: []string{"uses", "input", "depends_on", "for_each", "when", "concurrency", "timeout", "output_type", "on_failure", "effects"}, req: []string{"uses"},
 			code: []string{"uses", "depends_on", "output_type"},
@@ -49,9 +62,19 @@ var (
 				"postcondition": ruleBlock,
 				"check":         {args: []string{"uses", "input"}, req: []string{"uses"}, code: []string{"uses"}},
 				"checkpoint":    checkpointBlock,
+				"compensate":    compensateBlock,
+				"sandbox":       sandboxBlock,
+				"budget":        budgetBlock,
 			},
 		},
-		"output": {label: "output", args: []string{"value", "description"}, req: []string{"value"}},
+		"action": {
+			label: "action", args: []string{"uses", "input", "timeout"}, req: []string{"uses"}, code: []string{"uses"},
+			inner: map[string]*blockType{"retry": {args: retryArgs}, "sandbox": sandboxBlock},
+		},
+		"output": {
+			label: "output", args: []string{"value", "description", "sensitive"}, req: []string{"value"},
+			inner: map[string]*blockType{"precondition": ruleBlock},
+		},
 	}
 )
 

@@ -124,6 +124,11 @@ func (c *canonizer) composite(e hclsyntax.Expression) sdk.Digest {
 	case *hclsyntax.RelativeTraversalExpr:
 		return pathDigest(c.digest(t.Source), t.Traversal)
 	case *callExpr:
+		c.out.readsFile = c.out.readsFile || t.fn.file
+		if t.Name == "timestamp" {
+			c.out.clock = true
+			c.out.bind(&runBound{"timestamp()", t.Range()})
+		}
 		return c.call(t.FunctionCallExpr, "")
 	case *tryExpr:
 		return c.call(t.FunctionCallExpr, "")

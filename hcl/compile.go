@@ -19,6 +19,14 @@ type place struct {
 	step  int      // whose each, self and attempt are meant
 	loops bool     // each is allowed, if the step has a for_each
 	self  []string // what self has
+	blind string   // why it sees no steps, and what to do; "" where that is before any has run
+}
+
+func (p place) blindness() string {
+	if p.blind != "" {
+		return p.blind
+	}
+	return "which is evaluated before any step has run. Pass the value through a step's input."
 }
 
 // in is the place in a step, which may have a for_each.
@@ -244,13 +252,6 @@ func (c *compiler) call(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
 	if c.at.roots == nil && !c.template {
 		c.ds.errorf("not-constant", t.Range(), "Value must be constant", "%s() cannot be called here. Write the value itself.", t.Name)
 	}
-	if f.file {
-		c.out.readsFile = true
-	}
-	if t.Name == "timestamp" {
-		c.out.clock = true
-		c.out.bound = &runBound{"timestamp()", t.Range()}
-	}
 	return &callExpr{t, f}
 }
 
@@ -364,7 +365,7 @@ func (c *compiler) noRoot(r *refExpr, root string) {
 	case scoped[root] != "":
 		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s: %s.", r.text, c.at.what, scoped[root])
 	case slices.Contains(everywhere, root) && root == "step":
-		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s, which is evaluated before any step has run. Pass the value through a step's input.", r.text, c.at.what)
+		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s, %s", r.text, c.at.what, c.at.blindness())
 	case slices.Contains(everywhere, root):
 		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s. It may name %s.", r.text, c.at.what, alternatives(c.at.roots))
 	case planned[root] != "":

@@ -29,7 +29,7 @@ type reader struct {
 
 // kindsInOrder is the order in which contents are read. Nothing but the order
 // of equal places depends on it.
-var kindsInOrder = []string{"workflow", "variable", "locals", "plugin", "step", "output"}
+var kindsInOrder = []string{"workflow", "variable", "locals", "plugin", "action", "step", "output"}
 
 func (r *reader) read(bodies []*hclsyntax.Body) {
 	r.byKind, r.outputs = map[string][]*block{}, map[string]int{}
@@ -110,7 +110,12 @@ func (r *reader) declare(b *block) {
 	case "output":
 		if r.enter(b, r.outputs, nil, func(i int) hclv2.Range { return hclRange(r.w.Outputs[i].Range) }) {
 			r.w.Outputs = append(r.w.Outputs, Output{Name: b.name, Range: rangeOf(b.header())})
-			p.outputs = append(p.outputs, nil)
+			p.outputs = append(p.outputs, outputCode{})
+		}
+	case "action":
+		if r.enter(b, p.actionIndex, &p.actionNames, func(i int) hclv2.Range { return hclRange(r.w.Actions[i].Range) }) {
+			r.w.Actions = append(r.w.Actions, Action{Name: b.name, Use: Use{Plugin: -1}, Range: rangeOf(b.header())})
+			p.actions = append(p.actions, nil)
 		}
 	case "locals":
 		for _, name := range sortedArgs(b) {
@@ -179,6 +184,8 @@ func (r *reader) contents(kind string, i int, b *block) {
 		}
 	case "plugin":
 		r.plugin(b, r.p.pluginIndex[b.name])
+	case "action":
+		r.action(b, r.p.actionIndex[b.name])
 	case "step":
 		r.step(b, r.p.stepIndex[b.name])
 	case "output":
@@ -195,6 +202,9 @@ func (r *reader) workflow(b *block) {
 	w.FailFast = r.flag(b, "fail_fast", false)
 	w.MaxInstances = int(r.number(b, "max_instances", defaultInstances, 1, maxElements, true))
 	r.p.maxInstances = w.MaxInstances
+	w.CompensateOnFailure = keyword(&r.ds, b, "on_failure", []string{"keep", "compensate"}) == "compensate"
+	w.Budget = r.budget(b, topBlocks["workflow"])
+	r.requiredVersion(b)
 	for _, c := range b.inner(&r.ds, "checkpoint", topBlocks["workflow"]) {
 		w.Volatile = keyword(&r.ds, c, "mode", []string{"persistent", "volatile"}) == "volatile"
 	}
@@ -244,6 +254,7 @@ func (r *reader) plugin(b *block, i int) {
 			r.ds.errorf("invalid-value", e.Range(), "Source is empty", "source is a path such as \"./ai.wasm\" or a name such as \"std/text\".")
 		}
 	}
+	p.Sandbox = r.sandbox(b, topBlocks["plugin"])
 	r.p.plugins[i] = r.p.compile(&r.ds, b.expr("config"), inConfig)
 }
 
@@ -272,15 +283,17 @@ func (r *reader) step(b *block, i int) {
 		s.Retry = append(s.Retry, r.retry(in))
 	}
 	s.Volatile = r.w.Volatile
-	for _, in := range b.inner(&r.ds, "checkpoint", topBlocks["step"]) {
-		r.checkpoint(in, s, code, inSalt.in(i, b))
-	}
 	if e := b.expr("output_type"); e != nil {
 		r.outputType(e, code)
 	}
 	code.when = r.p.compile(&r.ds, b.expr("when"), inWhen.in(i, b))
 	code.input = r.p.compile(&r.ds, b.expr("input"), inInput.in(i, b))
+	for _, in := range b.inner(&r.ds, "checkpoint", topBlocks["step"]) {
+		r.checkpoint(in, s, code, inSalt.in(i, b))
+	}
 	r.dependsOn(b.expr("depends_on"), s)
+	s.Sandbox, s.Budget = r.sandbox(b, topBlocks["step"]), r.budget(b, topBlocks["step"])
+	s.Compensate = r.compensate(b, code, inCompensate.in(i, b))
 	code.pre = r.rules(b, "precondition", topBlocks["step"], inPrecondition.in(i, b))
 	code.post = r.rules(b, "postcondition", topBlocks["step"], inPostcondition.in(i, b))
 	s.Preconditions, s.Postconditions = len(code.pre), len(code.post)
@@ -312,6 +325,11 @@ func (r *reader) checkpoint(b *block, s *Step, code *stepCode, salt place) {
 		s.Reuse = ReuseNever
 	}
 	s.TTL = r.positive(b, "ttl")
+	s.Keep = int(r.number(b, "keep", 0, 1, 100_000, true))
+	for _, g := range r.texts(b, "redact") {
+		s.Redact = append(s.Redact, g.text)
+	}
+	r.excluded(b, s, code)
 	code.salt = r.p.compile(&r.ds, b.expr("salt"), salt)
 }
 
@@ -405,5 +423,6 @@ func (r *reader) dependsOn(e hclsyntax.Expression, s *Step) {
 func (r *reader) output(b *block) {
 	i := r.outputs[b.name]
 	r.w.Outputs[i].Description = r.text(b, "description")
-	r.p.outputs[i] = r.p.compile(&r.ds, b.expr("value"), inOutput)
+	r.w.Outputs[i].Sensitive = r.flag(b, "sensitive", false)
+	r.p.outputs[i] = outputCode{r.p.compile(&r.ds, b.expr("value"), inOutput), r.rules(b, "precondition", topBlocks["output"], inOutput)}
 }

@@ -3,6 +3,8 @@ package hcl
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -50,9 +52,41 @@ func (e *Evaluator) Config(plugin int) (json.RawMessage, Diagnostics) {
 }
 
 // Output evaluates a result of the flow. The steps that it names must have
-// ended, those of its hard references succeeded.
+// ended, those of its hard references succeeded. Its preconditions are judged
+// first.
 func (e *Evaluator) Output(i int, up Upstream) (json.RawMessage, Diagnostics) {
-	return e.json(e.p.outputs[i], Scope{Up: up})
+	code, s := &e.p.outputs[i], Scope{Up: up}
+	for _, x := range code.pre {
+		ok, ds := e.holds(x, s)
+		if !ds.HasErrors() && !ok {
+			ds.errorf("precondition", x.condition.rng, "Precondition does not hold", "%s.", strings.TrimSuffix(e.complaint(x, s), "."))
+			ds[len(ds)-1].Values = namedValues(x.condition.node, &e.frame(evaluating, s).ctx)
+		}
+		if ds.HasErrors() {
+			return nil, ds
+		}
+	}
+	return e.json(code.value, s)
+}
+
+// KeyInput is an evaluated input without the attributes that checkpoint.exclude
+// names: what belongs into the content key. Without any it is the input itself.
+func (e *Evaluator) KeyInput(step int, input json.RawMessage) json.RawMessage {
+	exclude := e.p.w.Steps[step].Exclude
+	if len(exclude) == 0 {
+		return input
+	}
+	out := []byte{'{'}
+	members(input, func(k, v []byte) bool {
+		if !slices.Contains(exclude, unquote(k)) {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(append(out, k...), ':'), v...)
+		}
+		return true
+	})
+	return append(out, '}')
 }
 
 func (e *Evaluator) object(x *expression, name string, s Scope) (json.RawMessage, Diagnostics) {

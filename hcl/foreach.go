@@ -282,7 +282,7 @@ func (e *Evaluator) EachIdentity(step int, each *Each) (sdk.Digest, Diagnostics)
 		}
 	}
 	var ds Diagnostics
-	for _, x := range []*expression{code.when, code.input, code.salt} {
+	for _, x := range []*expression{code.when, code.identified(), code.salt} {
 		if x == nil || !x.each || !x.readsFile {
 			continue
 		}

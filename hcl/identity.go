@@ -51,7 +51,7 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 	if code.loop != nil {
 		id.ForEach = e.identify(code.loop.x, values, &ds)
 	}
-	id.Input = e.identify(code.input, values, &ds)
+	id.Input = e.identify(code.identified(), values, &ds)
 	id.Checks = e.checksDigest(step, values, &ds)
 	for name, d := range values {
 		id.Values = append(id.Values, ValueIdentity{name, d})
@@ -67,8 +67,8 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 		salt, saltDs := e.Salt(step, nil)
 		id.Salt, ds = salt, append(ds, saltDs...)
 	}
-	if code.input != nil {
-		id.Attributes = e.attributes(code.input)
+	if x := code.identified(); x != nil {
+		id.Attributes = e.attributes(x)
 	}
 	if code.plugin >= 0 {
 		id.Config = e.configDigest(code.plugin, &ds)

@@ -23,17 +23,30 @@ func (r *reader) link() {
 		r.p.canonize(r.p.plugins[i])
 		r.noFacets(r.p.plugins[i], inConfig)
 	}
-	r.lintReuse()
-	for i := range r.p.outputs {
-		x := r.p.outputs[i]
+	for i := range r.p.actions {
+		x := r.p.actions[i]
 		r.p.canonize(x)
 		r.p.shape(x)
-		r.facets(x, &r.w.Outputs[i].Facets, "output."+r.w.Outputs[i].Name, nil)
+		r.noFacets(x, inAction)
+	}
+	r.lintReuse()
+	r.lintCompensate()
+	for i := range r.p.outputs {
+		out, who := &r.w.Outputs[i], "output."+r.w.Outputs[i].Name
+		xs := []*expression{r.p.outputs[i].value}
+		r.p.shape(xs[0])
+		for _, x := range r.p.outputs[i].pre {
+			xs = append(xs, x.condition, x.message)
+		}
+		for _, x := range xs {
+			r.p.canonize(x)
+			r.facets(x, &out.Facets, who, nil)
+		}
 	}
 }
 
 func (r *reader) linkStep(s *Step, code *stepCode) {
-	for _, x := range append(code.expressions(), code.salt) {
+	for _, x := range append(code.expressions(), code.salt, code.compensate, code.keyed) {
 		r.p.canonize(x)
 	}
 	order := s.Facets // depends_on
@@ -43,7 +56,7 @@ func (r *reader) linkStep(s *Step, code *stepCode) {
 	s.EachWhen = code.when != nil && code.when.each
 	if l := code.loop; l != nil {
 		r.p.shape(l.x)
-		l.parts = eachParts(code.when, code.input, code.salt)
+		l.parts = eachParts(code.when, code.identified(), code.salt)
 		s.Pair = r.p.pair(l)
 		r.facets(l.x, &s.Facets, s.Address(), nil)
 		s.EachFacets = len(s.Facets) - s.WhenFacets
@@ -53,7 +66,7 @@ func (r *reader) linkStep(s *Step, code *stepCode) {
 	if s.Reuse == ReuseNever {
 		lint = nil
 	}
-	r.facets(code.input, &s.Facets, s.Address(), lint)
+	r.facets(code.identified(), &s.Facets, s.Address(), lint)
 	s.Facets = append(s.Facets, order...)
 	s.KeyFacets = len(s.Facets)
 	for _, x := range code.extra() {
@@ -68,6 +81,8 @@ func (r *reader) linkStep(s *Step, code *stepCode) {
 		r.p.shape(x)
 	}
 	r.noFacets(code.salt, inSalt)
+	r.p.shape(code.compensate)
+	r.noFacets(code.compensate, inCompensate)
 }
 
 // facets lists what x names, and shows each to see, if that is not nil.
@@ -101,7 +116,7 @@ func (r *reader) noFacets(x *expression, at place) {
 	}
 	for _, ref := range x.uses {
 		if ref.kind == refLocal && r.p.locals[ref.index].expr != nil && r.p.locals[ref.index].expr.facets > 0 {
-			r.ds.errorf("reference-not-allowed", ref.SrcRange, "Reference is not allowed here", "%s names the result of a step and cannot be used in %s, which is evaluated before any step has run. Pass the value through a step's input.", ref.text, at.what)
+			r.ds.errorf("reference-not-allowed", ref.SrcRange, "Reference is not allowed here", "%s names the result of a step and cannot be used in %s, %s", ref.text, at.what, at.blindness())
 		}
 	}
 }
@@ -126,11 +141,15 @@ func (r *reader) types() {
 	for i := range r.p.plugins {
 		r.wantObject(r.p.plugins[i], "config")
 	}
+	for _, x := range r.p.actions {
+		r.wantObject(x, "input")
+	}
 	for i := range r.p.steps {
 		r.stepTypes(&r.p.steps[i])
 	}
 	for i := range r.p.outputs {
-		r.checked(r.p.outputs[i])
+		r.checked(r.p.outputs[i].value)
+		r.checkRules(r.p.outputs[i].pre)
 	}
 }
 
@@ -140,6 +159,7 @@ func (r *reader) stepTypes(code *stepCode) {
 	r.checked(code.salt)
 	r.checkRules(code.pre)
 	r.checkRules(code.post)
+	r.wantObject(code.compensate, "input")
 	for _, x := range code.checks {
 		r.wantObject(x, "input")
 	}

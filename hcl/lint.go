@@ -20,6 +20,23 @@ func (r *reader) lintVarying(ref *refExpr) {
 	r.ds.warnf("varying-input", ref.SrcRange, "Input varies from run to run", "%s may differ in every run, and a step whose input holds it then runs again although nothing else changed. %s", ref.text, remedy)
 }
 
+// lintCompensate warns of an undo that nothing asks for, and of the other way
+// round.
+func (r *reader) lintCompensate() {
+	for i := range r.w.Steps {
+		switch c := r.w.Steps[i].Compensate; {
+		case c != nil && !r.w.CompensateOnFailure:
+			r.ds.report(Warning, "no-effect", c.Range, "Block has no effect", "A step is undone when its run fails and the workflow says on_failure = compensate, which %q does not. Write that, or remove the block.", r.w.Name)
+			return
+		case c != nil:
+			return
+		}
+	}
+	if r.w.CompensateOnFailure {
+		r.ds.report(Warning, "no-effect", r.w.Range, "Nothing is undone", "The workflow says on_failure = compensate, but no step has a compensate block.")
+	}
+}
+
 // lintReuse warns of steps that say reuse = always and are bound to their run
 // by something they name.
 func (r *reader) lintReuse() {
@@ -28,7 +45,7 @@ func (r *reader) lintReuse() {
 		if s.Reuse != ReuseAlways {
 			continue
 		}
-		parts := []*expression{code.when, code.input, code.salt}
+		parts := []*expression{code.when, code.identified(), code.salt}
 		if code.plugin >= 0 {
 			parts = append(parts, r.p.plugins[code.plugin])
 		}

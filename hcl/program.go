@@ -1,6 +1,7 @@
 package hcl
 
 import (
+	goversion "github.com/hashicorp/go-version"
 	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -11,19 +12,28 @@ import (
 // program is the part of a Workflow that evaluation needs. Its slices run
 // beside those of the Workflow. It does not change after Load.
 type program struct {
-	w            *Workflow // whose impl it is
-	maxInstances int
-	dir          string //  of the flow's files; "" when parsed from bytes
-	vars         []variable
-	locals       []local
-	steps        []stepCode
-	plugins      []*expression // config; nil when not written
-	outputs      []*expression // value; nil after an error
+	w             *Workflow             // whose impl it is
+	required      goversion.Constraints // of the engine; nil without
+	requiredRange hclv2.Range
+	maxInstances  int
+	dir           string //  of the flow's files; "" when parsed from bytes
+	vars          []variable
+	locals        []local
+	steps         []stepCode
+	plugins       []*expression // config; nil when not written
+	outputs       []outputCode
+	actions       []*expression // input; nil when not written
 
-	varIndex, localIndex, stepIndex, pluginIndex map[string]int
+	varIndex, localIndex, stepIndex, pluginIndex, actionIndex map[string]int
 
 	// Names in the order of declaration, for suggestions.
-	varNames, localNames, stepNames, pluginNames []string
+	varNames, localNames, stepNames, pluginNames, actionNames []string
+}
+
+// outputCode is a result of the flow.
+type outputCode struct {
+	value *expression // nil after an error
+	pre   []rule
 }
 
 type variable struct {
@@ -49,6 +59,8 @@ type stepCode struct {
 	loop              *loop       // nil without for_each
 	when, input, salt *expression // nil when not written
 	pre, post         []rule
+	keyed, loose      *expression // input without what checkpoint.exclude names, and that; nil without it
+	compensate        *expression // its input; nil when not written
 	fallbacks         []fallbackCode
 	checks            []*expression // their inputs; nil when not written
 	inType            cty.Type      // of input, as far as types are known; NilType when they are not
@@ -66,7 +78,7 @@ func (c *stepCode) expressions() []*expression {
 
 // extra are the expressions whose facets are in no key.
 func (c *stepCode) extra() []*expression {
-	var xs []*expression
+	xs := []*expression{c.loose}
 	for _, rules := range [][]rule{c.pre, c.post} {
 		for _, x := range rules {
 			xs = append(xs, x.condition, x.message)
@@ -77,6 +89,14 @@ func (c *stepCode) extra() []*expression {
 		xs = append(xs, f.output, f.input)
 	}
 	return xs
+}
+
+// identified is the part of the input that is in keys.
+func (c *stepCode) identified() *expression {
+	if c.keyed != nil {
+		return c.keyed
+	}
+	return c.input
 }
 
 // expression is one argument's value, ready to be evaluated.

@@ -153,7 +153,7 @@ func (d *reader) retry(b *block) Retry {
 		MaxDelay:    d.positive(b, "max_delay"),
 		Jitter:      d.number(b, "jitter", 0, 0, 1, false),
 		MaxDuration: d.positive(b, "max_duration"),
-		Before:      -1,
+		Before:      d.before(b),
 	}
 	if b.expr("delay") != nil {
 		r.Delay = d.duration(b, "delay")

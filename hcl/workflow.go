@@ -105,6 +105,7 @@ type Step struct {
 	TTL      time.Duration // 0 = for ever
 	Keep     int           // newest results kept; 0 = the store's default
 	Redact   []string      // globs of fields of the output that are not stored
+	Exclude  []string      // attributes of the input that are in no key; see Evaluator.KeyInput
 }
 
 // Address is how the step is named in messages, records and requests.
@@ -187,6 +188,7 @@ type Check struct {
 type Compensate struct {
 	Use
 	Retry []Retry
+	Range Range // of the block's header
 }
 
 // Action is work outside the graph.
@@ -209,7 +211,8 @@ type Budget struct {
 // Sandbox is what Wasm code may reach and use. The zero value of a field is the
 // default, which of a grant is nothing. On a native plugin only Env counts.
 type Sandbox struct {
-	AllowHosts        []string // "[scheme://]host[:port]", checked for their form
+	AllowHosts        []string // "[scheme://]host[:port]", as written
+	HostRanges        []Range  // of AllowHosts, one for one
 	Mounts            []Mount
 	Env               map[string]string
 	Memory            int64 // bytes
@@ -221,16 +224,17 @@ type Sandbox struct {
 
 // Mount is a directory that a step sees.
 type Mount struct {
-	Name      string // below /mnt
-	Source    string // relative to the flow's directory
+	Name      string
+	Source    string // as written; relative to the flow's directory
 	ReadWrite bool
-	Range     Range
+	Range     Range // of the source
 }
 
 // Output is a result of the flow.
 type Output struct {
 	Name        string
 	Description string
-	Facets      []FacetRef
+	Sensitive   bool       // shown nowhere but where it is asked for by name
+	Facets      []FacetRef // of the value, then of the preconditions
 	Range       Range
 }
