@@ -74,6 +74,8 @@ const (
 	flagSHA256
 	flagCreated
 	flagExpires
+	flagJudged
+	flagFacets
 	flagsEnd
 )
 
@@ -95,6 +97,8 @@ func AppendHead(dst []byte, h *Head) []byte {
 	set(!h.Data.SHA256.IsZero(), flagSHA256)
 	set(!h.Created.IsZero(), flagCreated)
 	set(!h.Expires.IsZero(), flagExpires)
+	set(!h.Judged.IsZero(), flagJudged)
+	set(h.Facets != nil, flagFacets)
 
 	dst = append(dst, FormatVersion)
 	dst = binary.AppendUvarint(dst, flags)
@@ -125,6 +129,14 @@ func AppendHead(dst []byte, h *Head) []byte {
 		if !t.IsZero() {
 			dst = binary.AppendVarint(dst, t.Unix())
 			dst = binary.AppendUvarint(dst, uint64(t.Nanosecond()))
+		}
+	}
+	if !h.Judged.IsZero() {
+		dst = append(dst, h.Judged[:]...)
+	}
+	if h.Facets != nil {
+		for i := range h.Facets {
+			dst = append(dst, h.Facets[i][:]...)
 		}
 	}
 	return dst
@@ -173,6 +185,13 @@ func DecodeHead(b []byte) (*Head, error) {
 	h.Tokens = r.varint()
 	h.Created = r.time(has(flagCreated))
 	h.Expires = r.time(has(flagExpires))
+	r.fixed(has(flagJudged), h.Judged[:])
+	if has(flagFacets) {
+		h.Facets = new(Facets)
+		for i := range h.Facets {
+			r.fixed(true, h.Facets[i][:])
+		}
+	}
 	if len(r.b) != 0 {
 		r.fail("more bytes than a head")
 	}

@@ -74,6 +74,12 @@ func appendContext(dst []byte, c *Context) ([]byte, error) {
 		w.value("usage", c.Usage)
 	}
 	w.optional("reused_from", c.ReusedFrom)
+	if c.Error != nil {
+		w.value("error", c.Error)
+	}
+	if c.Instances != nil {
+		w.value("instances", c.Instances)
+	}
 	if w.err != nil {
 		return dst, w.err
 	}

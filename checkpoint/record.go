@@ -21,9 +21,10 @@ const (
 	Succeeded        Outcome = iota
 	SkippedCondition         // its `when` was false
 	SkippedUpstream          // a hard upstream was skipped
+	SkippedFailure           // it failed, and on_failure = skip
 )
 
-var outcomeNames = [...]string{"succeeded", "skipped_condition", "skipped_upstream"}
+var outcomeNames = [...]string{"succeeded", "skipped_condition", "skipped_upstream", "skipped_failure"}
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
@@ -60,7 +61,15 @@ type Head struct {
 	Created  time.Time     `json:"created"`
 	Took     time.Duration `json:"took"`             // of the attempt that produced it
 	Tokens   int64         `json:"tokens,omitempty"` // what it cost, saved by reuse
+	Judged   sdk.Digest    `json:"judged,omitzero"`  // of the postconditions that held for the output
+	// Facets holds the digests of the facets beside the output where they do
+	// not follow from the fields above: of a step with for_each, whose facets
+	// are collections, and of one that was skipped after a failure. Else nil.
+	Facets *Facets `json:"facets,omitempty"`
 }
+
+// Facets are the digests of the facets from FacetStatus on, in their order.
+type Facets [4]sdk.Digest
 
 // DataRef says where an output lies and what it must be.
 type DataRef struct {
@@ -101,12 +110,15 @@ func equal(a, b *[32]byte) bool {
 // Facet returns the digest of one facet of the step, as it stands in the
 // lineage of the steps below.
 func (h *Head) Facet(f sdk.Facet) sdk.Digest {
-	switch f {
-	case sdk.FacetOutput:
-		if h.Outcome != Succeeded {
-			return absentDigest
-		}
+	switch {
+	case f == sdk.FacetOutput && h.Outcome != Succeeded:
+		return absentDigest
+	case f == sdk.FacetOutput:
 		return h.Output
+	case h.Facets != nil:
+		return h.Facets[f-sdk.FacetStatus]
+	}
+	switch f {
 	case sdk.FacetStatus:
 		return statusDigests[h.Outcome.State()]
 	case sdk.FacetAttempts:
@@ -142,6 +154,24 @@ type Context struct {
 	Reported   json.RawMessage   `json:"reported,omitempty"` // the step's own context, after the allow-list
 	Usage      []sdk.Usage       `json:"usage,omitempty"`
 	ReusedFrom string            `json:"reused_from,omitempty"` // "step.old" when another step's result was taken
+	Error      *sdk.Error        `json:"error,omitempty"`       // of a step that was skipped after a failure; sanitised
+	Instances  *Instances        `json:"instances,omitempty"`   // of a step with for_each
+}
+
+// Instances says how the instances of a collection ended.
+type Instances struct {
+	List   bool       `json:"list,omitempty"` // the output is a list, else an object
+	Count  int        `json:"count"`
+	Others []Instance `json:"others,omitempty"` // those that did not succeed at the first attempt, in order
+}
+
+// Instance is how one instance ended.
+type Instance struct {
+	Index    int        `json:"index"`
+	State    sdk.State  `json:"state"`
+	Attempts int        `json:"attempts"`
+	Degraded bool       `json:"degraded,omitempty"`
+	Error    *sdk.Error `json:"error,omitempty"`
 }
 
 // Producer is the attempt that computed an output.

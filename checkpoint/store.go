@@ -182,7 +182,7 @@ func (b *Batch) seal(r *Record, out Sanitized) {
 // Index; r has the new keys and lineage.
 func (b *Batch) PutReuse(r *Record, from *Head) {
 	r.Output, r.Data, r.ID = from.Output, from.Data, from.ID
-	r.Outcome, r.Degraded, r.Attempts = from.Outcome, from.Degraded, from.Attempts
+	r.Outcome, r.Degraded, r.Attempts, r.Facets = from.Outcome, from.Degraded, from.Attempts, from.Facets
 	r.Content, r.Created, r.Expires, r.Took, r.Tokens, r.Chain = from.Content, from.Created, from.Expires, from.Took, from.Tokens, from.Chain
 	b.Items = append(b.Items, Item{Checkpoint: r})
 }

@@ -88,7 +88,7 @@ func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error
 	defer r.close()
 	for i := range s.plan.Steps {
 		if hd := s.plan.Steps[i].Head; hd != nil {
-			r.reused(int32(i), hd, false)
+			r.reused(unit{int32(i), -1}, hd, false)
 		}
 	}
 	outs, err := r.evaluateOutputs()
@@ -119,7 +119,7 @@ func outputsDigest(outs []Output) sdk.Digest {
 func retries(rs []hcl.Retry) []RetryPolicy {
 	ps := make([]RetryPolicy, len(rs))
 	for k, p := range rs {
-		ps[k] = RetryPolicy{On: p.On, MaxAttempts: p.MaxAttempts, Delay: p.Delay, Exponential: p.Exponential, MaxDelay: p.MaxDelay, Jitter: p.Jitter, MaxDuration: p.MaxDuration}
+		ps[k] = RetryPolicy{p.On, p.MaxAttempts, p.Delay, p.Exponential, p.MaxDelay, p.Jitter, p.MaxDuration, 1 + p.Before}
 	}
 	return ps
 }
@@ -143,9 +143,17 @@ func (r *run) finish() (*Result, error) {
 		return nil, err
 	}
 	rec.Outputs = outputsDigest(outs)
-	for i := range r.results {
-		if hd := r.results[i].head; hd != nil && hd.Run != rec.ID && hd.Seq > 0 {
-			rec.Reused = append(rec.Reused, hd.Seq)
+	keep := func(rs []result) {
+		for i := range rs {
+			if hd := rs[i].head; hd != nil && hd.Run != rec.ID && hd.Seq > 0 {
+				rec.Reused = append(rec.Reused, hd.Seq)
+			}
+		}
+	}
+	keep(r.results)
+	for _, f := range r.fanouts {
+		if f != nil {
+			keep(f.results)
 		}
 	}
 	last := r.batchOf(func(b *checkpoint.Batch) {
@@ -161,7 +169,7 @@ func (r *run) finish() (*Result, error) {
 		return nil, &storeError{err}
 	}
 	for _, q := range r.m.queued { // durable now, though no sync was announced for them
-		r.carry(command{kind: cmdNotePersisted, step: q.step})
+		r.carry(command{kind: cmdNotePersisted, node: q.node})
 	}
 	counts := r.counts
 	r.add(Event{Type: EventRunEnded, Workflow: rec.Workflow, Status: rec.Status, Error: rec.Error, Counts: &counts, Took: now.Sub(r.began), Saved: r.saved, SavedTokens: r.tokens})
@@ -178,9 +186,9 @@ func (r *run) evaluateOutputs() ([]Output, error) {
 	for k := range f.wf.Outputs {
 		o := &f.wf.Outputs[k]
 		outs[k].Name = o.Name
-		up := &upstream{r: r}
+		up := &upstream{r: r, of: unit{-1, -1}}
 		for _, ref := range o.Facets {
-			up.name(int32(ref.Step), ref.Facet)
+			up.name(int32(ref.Step), ref.Facet, false)
 			if st := r.results[ref.Step].state; ref.Kind == hcl.Hard && st != sdk.Succeeded && outs[k].Unavailable == "" {
 				outs[k].Unavailable = f.steps[ref.Step].address + " " + stateWord(st)
 			}

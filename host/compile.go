@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type Flow struct {
 	loaders   []loader.Loader    // by plugin: the one that opened the artifact
 	configs   []*schema          // by plugin: of its configuration
 	steps     []flowStep
+	types     map[stepTypeKey]*stepType // those that steps, fallbacks, checks and undos use
 	graph     *recovery.Graph
 	targets   []int32
 }
@@ -37,7 +39,7 @@ type flowStep struct {
 	reuse     recovery.Reuse
 	volatile  bool // its output is not kept
 	sanitizer *checkpoint.Sanitizer
-	schemas   schemas
+	follows   int32 // the step whose instances this one's are paired with; -1: it evaluates its own for_each
 	granted   operation.Grants
 }
 
@@ -58,7 +60,7 @@ func (f *Flow) Effects(i int) sdk.Effects { return f.steps[i].effects }
 
 // Check reports what o names that the flow does not have, as a *UsageError.
 func (f *Flow) Check(o RunOptions) error {
-	if _, err := f.nodes(o.Rerun); err != nil {
+	if _, _, err := f.units(o.Rerun); err != nil {
 		return err
 	}
 	_, err := f.nodes(o.Targets)
@@ -86,10 +88,12 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 		}
 		f.artifacts[i], f.loaders[i] = a, l
 	}
-	types := map[stepTypeKey]*stepType{}
+	f.types = map[stepTypeKey]*stepType{}
 	for i := range wf.Steps {
-		if a := f.artifacts[wf.Steps[i].Plugin]; a != nil {
-			diags = append(diags, checkStepType(wf, &wf.Steps[i], a, types)...)
+		s := &wf.Steps[i]
+		diags = append(diags, f.checkStepType(hcl.Use{Plugin: s.Plugin, StepType: s.StepType, Range: s.Uses}, s.Effects, s.Range)...)
+		for _, use := range others(s) {
+			diags = append(diags, f.checkStepType(use, sdk.EffectsNone, use.Range)...)
 		}
 	}
 	f.configs = make([]*schema, len(wf.Plugins))
@@ -105,7 +109,7 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	if err := f.link(types); err != nil {
+	if err := f.link(); err != nil {
 		diags = append(diags, hcl.Diagnostic{Code: "graph", Summary: "The steps cannot be put in order", Detail: err.Error(), Subject: wf.Range})
 	}
 	return f, diags
@@ -142,29 +146,51 @@ type stepTypeKey struct {
 	name   string
 }
 
-// checkStepType checks a step against its plugin's manifest and adds its step
-// type to types.
-func checkStepType(wf *hcl.Workflow, s *hcl.Step, a *loader.Artifact, types map[stepTypeKey]*stepType) hcl.Diagnostics {
+// others are the step types that s uses beside its own.
+func others(s *hcl.Step) (us []hcl.Use) {
+	for k := range s.Fallbacks {
+		if s.Fallbacks[k].Kind == hcl.FallbackStep {
+			us = append(us, s.Fallbacks[k].Use)
+		}
+	}
+	for k := range s.Checks {
+		us = append(us, s.Checks[k].Use)
+	}
+	return us
+}
+
+func (s *flowStep) use() hcl.Use {
+	return hcl.Use{Plugin: s.Plugin, StepType: s.StepType, Range: s.Uses}
+}
+
+// checkStepType checks the use of a step type against its plugin's manifest and
+// adds it to f.types. effects are what the flow says that it does, at.
+func (f *Flow) checkStepType(s hcl.Use, effects sdk.Effects, at hcl.Range) hcl.Diagnostics {
+	a := f.artifacts[s.Plugin]
+	if a == nil {
+		return nil // reported
+	}
+	wf, types := f.wf, f.types
 	name := wf.Plugins[s.Plugin].Name
 	st := &stepType{}
 	if a.Manifest == nil {
 		if s.StepType != UntypedStep {
-			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Uses,
+			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Range,
 				Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
 				Detail:  fmt.Sprintf("%s has no manifest, so its only step type is %q. Put one beside it as %s.step.json to name others.", a.Path, UntypedStep, strings.TrimSuffix(a.Path, filepath.Ext(a.Path)))}}
 		}
 	} else {
 		var ok bool
 		if st.StepType, ok = a.Manifest.Steps[s.StepType]; !ok {
-			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Uses,
+			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Range,
 				Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
 				Detail:  fmt.Sprintf("It has %s.%s", strings.Join(a.Manifest.StepNames(), ", "), hcl.DidYouMean(s.StepType, a.Manifest.StepNames()))}}
 		}
 	}
-	if s.Effects != sdk.EffectsNone && s.Effects < st.Effects {
-		return hcl.Diagnostics{{Code: "effects-lowered", Subject: s.Range,
+	if effects != sdk.EffectsNone && effects < st.Effects {
+		return hcl.Diagnostics{{Code: "effects-lowered", Subject: at,
 			Summary: fmt.Sprintf("The effects of step type %q cannot be lowered", s.StepType),
-			Detail:  fmt.Sprintf("The plugin %q says %q; a step may raise it, not lower it to %q.", name, st.Effects, s.Effects)}}
+			Detail:  fmt.Sprintf("The plugin %q says %q; a step may raise it, not lower it to %q.", name, st.Effects, effects)}}
 	}
 	key := stepTypeKey{s.Plugin, s.StepType}
 	if types[key] != nil {
@@ -173,10 +199,10 @@ func checkStepType(wf *hcl.Workflow, s *hcl.Step, a *loader.Artifact, types map[
 	types[key] = st
 	var err error
 	if st.sanitizer, err = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{Transient: st.Transient}); err != nil {
-		return hcl.Diagnostics{badManifest(name, s.Uses, err)}
+		return hcl.Diagnostics{badManifest(name, s.Range, err)}
 	}
 	if st.schemas, err = compileSchemas(st.StepType); err != nil {
-		return hcl.Diagnostics{badManifest(name, s.Uses, fmt.Errorf("step type %q: %w", s.StepType, err))}
+		return hcl.Diagnostics{badManifest(name, s.Range, fmt.Errorf("step type %q: %w", s.StepType, err))}
 	}
 	return nil
 }
@@ -186,15 +212,23 @@ func badManifest(plugin string, at hcl.Range, err error) hcl.Diagnostic {
 }
 
 // link builds the graph and the steps' policies.
-func (f *Flow) link(types map[stepTypeKey]*stepType) (err error) {
+func (f *Flow) link() (err error) {
 	nodes := make([]recovery.Node, len(f.wf.Steps))
 	f.steps = make([]flowStep, len(f.wf.Steps))
 	var keep []int32
 	for i := range f.wf.Steps {
 		s := &f.wf.Steps[i]
-		st := types[stepTypeKey{s.Plugin, s.StepType}]
-		nodes[i] = recovery.Node{Address: s.Address(), When: s.WhenFacets, Refs: refs(s.Facets)}
-		fs := flowStep{Step: s, address: nodes[i].Address, effects: effectsOf(f.artifacts[s.Plugin], s.StepType, s.Effects), timeout: s.Timeout, volatile: s.Volatile, sanitizer: st.sanitizer, schemas: st.schemas}
+		st := f.types[stepTypeKey{s.Plugin, s.StepType}]
+		rs := refs(s)
+		nodes[i] = recovery.Node{Address: s.Address(), When: s.WhenFacets, Each: s.EachFacets, Refs: rs[:s.KeyFacets], Extra: rs[s.KeyFacets:]}
+		fs := flowStep{Step: s, address: nodes[i].Address, effects: effectsOf(f.artifacts[s.Plugin], s.StepType, s.Effects), timeout: s.Timeout, volatile: s.Volatile, sanitizer: st.sanitizer}
+		for _, use := range others(s) { // they act for the step
+			fs.effects = max(fs.effects, effectsOf(f.artifacts[use.Plugin], use.StepType, sdk.EffectsNone))
+		}
+		fs.follows = -1
+		if k := slices.IndexFunc(rs, func(r recovery.Ref) bool { return r.Paired }); k >= 0 {
+			fs.follows = rs[k].Step
+		}
 		if fs.timeout == 0 {
 			fs.timeout = time.Duration(st.TimeoutMS) * time.Millisecond
 		}
@@ -250,11 +284,22 @@ func (f *Flow) persist() {
 	}
 }
 
-func refs(facets []hcl.FacetRef) []recovery.Ref {
+// refs are the facets that s names. Where its for_each is nothing but another's
+// output, instances are paired, unless they need the whole of it besides.
+func refs(s *hcl.Step) []recovery.Ref {
 	kinds := [...]recovery.RefKind{hcl.Hard: recovery.Hard, hcl.Optional: recovery.Optional, hcl.Soft: recovery.Soft}
-	rs := make([]recovery.Ref, len(facets))
-	for k, r := range facets {
+	rs := make([]recovery.Ref, len(s.Facets))
+	whole := false
+	for k, r := range s.Facets {
 		rs[k] = recovery.Ref{Step: int32(r.Step), Facet: r.Facet, Kind: kinds[r.Kind], Order: r.Order}
+		ofEach := k >= s.WhenFacets && k < s.WhenFacets+s.EachFacets
+		rs[k].Paired = ofEach && s.ForEach && r.Step == s.Pair
+		whole = whole || !ofEach && r.Step == s.Pair
+	}
+	if whole {
+		for k := range rs {
+			rs[k].Paired = false
+		}
 	}
 	return rs
 }

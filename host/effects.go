@@ -42,14 +42,24 @@ func (s *session) resume(ctx context.Context) error {
 	s.policies = make([]stepPolicy, len(s.f.steps))
 	for i := range s.f.steps {
 		st := &s.f.steps[i]
-		s.policies[i] = stepPolicy{Effects: st.effects, Retry: retries(st.Retry), HasWhen: st.HasWhen}
+		s.policies[i] = stepPolicy{Effects: st.effects, Retry: retries(st.Retry), HasWhen: st.HasWhen,
+			ForEach: st.ForEach, EachWhen: st.EachWhen, Concurrency: int32(st.Concurrency), SkipOnFailure: st.SkipOnFailure}
+		for k := range st.Fallbacks {
+			s.policies[i].Fallbacks = append(s.policies[i].Fallbacks, st.Fallbacks[k].On)
+		}
 	}
 	for _, i := range s.options.Rerun {
 		if s.record.Reruns == nil {
 			s.record.Reruns = map[string]int{}
 		}
-		s.record.Reruns[s.f.steps[i].address]++
+		for name := range s.reruns[i] {
+			s.record.Reruns[instanceAddress(s.f.steps[i].address, name)]++
+		}
+		if s.reruns[i] == nil {
+			s.record.Reruns[s.f.steps[i].address]++
+		}
 	}
+	s.tries = map[string]int32{}
 	s.past = past{map[string]*checkpoint.Intent{}, map[checkpoint.Fingerprint]*checkpoint.Intent{}}
 	if s.continued {
 		if err := s.countAttempts(ctx); err != nil {
@@ -64,6 +74,9 @@ func (s *session) resume(ctx context.Context) error {
 		if err := s.readIntents(ctx, run, s.chain[k+1:]); err != nil {
 			return err
 		}
+	}
+	for i := range s.f.steps {
+		s.policies[i].Attempt = s.tries[s.f.steps[i].address]
 	}
 	s.block()
 	return nil
@@ -85,7 +98,7 @@ func (s *session) countAttempts(ctx context.Context) error {
 		if end := a.Started.Add(a.Took); end.After(last) {
 			last = end
 		}
-		s.tried(a.Step, a.Attempt)
+		s.tried(instanceAddress(a.Step, a.Instance), a.Attempt)
 	}
 	if s.previous.Status == checkpoint.RunRunning {
 		s.record.Live += last.Sub(s.record.Since)
@@ -93,11 +106,9 @@ func (s *session) countAttempts(ctx context.Context) error {
 	return nil
 }
 
-// tried raises the number of attempts a step has had.
+// tried raises the number of attempts a step or instance has had.
 func (s *session) tried(address string, attempt int) {
-	if i := slices.IndexFunc(s.f.steps, func(st flowStep) bool { return st.address == address }); i >= 0 {
-		s.policies[i].Attempt = max(s.policies[i].Attempt, int32(attempt))
-	}
+	s.tries[address] = max(s.tries[address], int32(attempt))
 }
 
 // readIntents takes in the intents of one run of the chain. later are the runs
@@ -117,21 +128,25 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 	failed := map[string]bool{} // attempts that said themselves that they failed
 	for _, a := range attempts {
 		if a.Error != nil && !ambiguous(a.Error.Class) {
-			failed[fmt.Sprint(a.Step, " ", a.Attempt)] = true
+			failed[fmt.Sprint(instanceAddress(a.Step, a.Instance), " ", a.Attempt)] = true
 		}
 	}
 	for _, in := range intents {
+		address := instanceAddress(in.Step, in.Instance)
 		if run == s.record.ID {
-			s.tried(in.Step, in.Attempt)
+			s.tried(address, in.Attempt)
 		}
-		delete(s.past.open, in.Step)
+		delete(s.past.open, address)
 		hd := s.index.Head(in.Step, in.Instance)
 		succeeded := hd != nil && (hd.Run == run && hd.Attempts >= in.Attempt || slices.Contains(later, hd.Run))
 		switch {
-		case succeeded, failed[fmt.Sprint(in.Step, " ", in.Attempt)]:
+		case succeeded, failed[fmt.Sprint(address, " ", in.Attempt)]:
 			delete(s.past.gone, in.Effect)
 		case s.f.graph.Has(in.Step):
-			s.past.open[in.Step] = in
+			s.past.open[address] = in
+			if in.Instance != "" { // its place may be another's now
+				s.past.gone[in.Effect] = in
+			}
 		default:
 			s.past.gone[in.Effect] = in
 		}
@@ -149,7 +164,7 @@ func (s *session) block() {
 	s.blocked = map[int32]*sdk.Error{}
 	for k := range s.f.steps {
 		i, st := int32(k), &s.f.steps[k]
-		if s.plan.Steps[i].Verdict == recovery.Current || slices.Contains(s.options.Rerun, i) {
+		if s.plan.Steps[i].Verdict == recovery.Current || st.ForEach || s.rerun(i, "") {
 			continue
 		}
 		if in := s.past.open[st.address]; in != nil && st.effects == sdk.EffectsOnce {
@@ -160,20 +175,40 @@ func (s *session) block() {
 	}
 }
 
+// blockedNow is why w must not start without a person; nil if it may.
+func (r *run) blockedNow(w *work) *sdk.Error {
+	s, st := r.s, r.step(w)
+	if w.inst < 0 {
+		return r.blocked[w.step]
+	}
+	address := r.address(w.unit)
+	in := s.past.open[address]
+	switch {
+	case w.in.Rerun:
+		return nil
+	case in != nil && st.effects == sdk.EffectsOnce:
+		return outcomeUnknown(address, fmt.Sprintf("attempt %d of run %s was started and its end was not seen", in.Attempt, in.Run))
+	case r.h.o.Behind && st.effects.Changes():
+		return outcomeUnknown(address, "the store has lost records that were known to be durable, perhaps this one")
+	}
+	return nil
+}
+
 // effect settles what attempt w does to the world: the idempotency key, which
 // is the one of an attempt with this effect that was interrupted, if there is
 // one. The error says that the effect may have happened under a name that the
 // flow no longer has.
 func (s *session) effect(w *work, st *flowStep) *sdk.Error {
 	w.effect = effectOf(st.StepType, w.inputs)
-	if !slices.Contains(s.options.Rerun, w.step) {
-		if in := s.past.open[st.address]; in != nil && in.Effect == w.effect {
+	address := instanceAddress(st.address, w.in.Name)
+	if w.inst < 0 && !s.rerun(w.step, "") || w.inst >= 0 && !w.in.Rerun {
+		if in := s.past.open[address]; in != nil && in.Effect == w.effect {
 			w.idem = in.IdempotencyKey
 			return nil
 		}
 		if in := s.past.gone[w.effect]; in != nil && st.effects.Changes() {
 			if st.effects == sdk.EffectsOnce {
-				return outcomeUnknown(st.address, fmt.Sprintf("as %s, attempt %d of run %s was started and its end was not seen", in.Step, in.Attempt, in.Run))
+				return outcomeUnknown(address, fmt.Sprintf("as %s, attempt %d of run %s was started and its end was not seen", instanceAddress(in.Step, in.Instance), in.Attempt, in.Run))
 			}
 			w.idem = in.IdempotencyKey
 			return nil
@@ -181,9 +216,13 @@ func (s *session) effect(w *work, st *flowStep) *sdk.Error {
 	}
 	h := checkpoint.NewHasher("engine/idempotency/1")
 	h.String(string(s.record.Chain))
-	h.String(st.address)
+	h.String(address)
 	h.Fingerprint(w.effect)
-	h.Int(s.record.Reruns[st.address])
+	reruns := s.record.Reruns[address]
+	if w.inst >= 0 {
+		reruns += s.record.Reruns[st.address]
+	}
+	h.Int(reruns)
 	w.idem = h.Sum().String()
 	return nil
 }

@@ -24,6 +24,7 @@ const (
 	EventFailed        EventType = "failed"         // Step, Attempt, Error, Took
 	EventSkipped       EventType = "skipped"        // Step, Reason
 	EventCancelled     EventType = "cancelled"      // Step, Error: before its first or next attempt, or during one
+	EventExpanded      EventType = "expanded"       // Step, Instances: its for_each is known; their events follow under step.x[KEY]
 	EventLog           EventType = "log"            // Step, Attempt, Level, Message, Fields
 	EventProgress      EventType = "progress"       // Step, Attempt, Fraction, Message
 	EventEmit          EventType = "emit"           // Step, Attempt, Message
@@ -61,11 +62,12 @@ type Event struct {
 	Status      checkpoint.RunStatus `json:"status,omitempty"`
 	Counts      *Counts              `json:"counts,omitempty"`
 	Outputs     []Output             `json:"outputs,omitempty"`
+	Instances   int                  `json:"instances,omitempty"`
 }
 
 // Counts says how the steps of a run stand.
 type Counts struct {
-	Total     int `json:"total"`     // steps of the workflow
+	Total     int `json:"total"`     // steps of the workflow; of one with for_each its instances, once they are known
 	ToRun     int `json:"to_run"`    // at the start: will run
 	ToDecide  int `json:"to_decide"` // at the start: run unless their upstreams give the same answers
 	Ran       int `json:"ran"`       // succeeded in this run's process

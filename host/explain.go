@@ -96,7 +96,7 @@ func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, st
 		e.Keys.Content = s.content(ctx, i, lineage)
 	}
 	if e.Record != nil {
-		e.Changes = append(e.Changes, recovery.Changes(&e.Record.Context, s.parts[i], s.upstream(i, lineage))...)
+		e.Changes = append(e.Changes, recovery.Changes(&e.Record.Context, s.parts[i], s.upstream(f.graph.Refs(i), lineage))...)
 		if c := e.Record.Context; c.Artifact != a.Digest {
 			e.Changes = append([]recovery.Change{{Part: "plugin " + e.Plugin, Old: c.Artifact.String(), New: a.Digest.String()}}, e.Changes...)
 		}

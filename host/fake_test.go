@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,14 @@ type fakeStep struct {
 	effects  sdk.Effects
 	volatile bool
 	reuse    hcl.Reuse
+	each     func(up hcl.Upstream) hcl.Expansion // makes it a step with for_each
+	eachRefs int                                 // how many of refs, after those of when, belong to for_each
+	eachWhen func(e *hcl.Each) bool
+	pair     bool // for_each is the output of the first ref, whose instances it follows
+	limit    int  // instances at once
+	skip     bool // on_failure = skip
+	fallback []hcl.Fallback
+	post     func(out json.RawMessage) string
 }
 
 func hard(is ...int) (rs []hcl.FacetRef) {
@@ -63,8 +72,16 @@ func (k *fake) flow() *Flow {
 	wf := &hcl.Workflow{Name: "fake", Plugins: []hcl.Plugin{{Name: "fake"}}}
 	for i := range k.steps {
 		s := &k.steps[i]
-		wf.Steps = append(wf.Steps, hcl.Step{Name: s.name, StepType: "run", Facets: s.refs, WhenFacets: s.when, HasWhen: s.when > 0 || s.cond != nil,
-			Retry: s.retry, Effects: s.effects, Volatile: s.volatile, Reuse: s.reuse})
+		st := hcl.Step{Name: s.name, StepType: "run", Facets: s.refs, KeyFacets: len(s.refs), WhenFacets: s.when, EachFacets: s.eachRefs,
+			HasWhen: s.when > 0 || s.cond != nil || s.eachWhen != nil, EachWhen: s.eachWhen != nil, ForEach: s.each != nil || s.pair, Pair: -1,
+			Concurrency: s.limit, SkipOnFailure: s.skip, Fallbacks: s.fallback, Retry: s.retry, Effects: s.effects, Volatile: s.volatile, Reuse: s.reuse}
+		if s.pair {
+			st.Pair = s.refs[0].Step
+		}
+		if s.post != nil {
+			st.Postconditions = 1
+		}
+		wf.Steps = append(wf.Steps, st)
 	}
 	a := fakeArtifact
 	if k.artifact != nil {
@@ -73,7 +90,8 @@ func (k *fake) flow() *Flow {
 	f := &Flow{wf: wf, artifacts: []*loader.Artifact{a}, loaders: []loader.Loader{k}, configs: make([]*schema, 1)}
 	st := &stepType{}
 	st.sanitizer, _ = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
-	if err := f.link(map[stepTypeKey]*stepType{{0, "run"}: st}); err != nil {
+	f.types = map[stepTypeKey]*stepType{{0, "run"}: st}
+	if err := f.link(); err != nil {
 		k.tb.Fatal(err)
 	}
 	return f
@@ -109,13 +127,65 @@ func (k *fake) Identity(i int) (hcl.Identity, hcl.Diagnostics) {
 		def = k.steps[i].name
 	}
 	id := hcl.Identity{Input: sdk.Sum([]byte(def)), Attributes: []hcl.AttributeIdentity{{Name: "def", Expression: sdk.Sum([]byte(def))}}}
-	if k.steps[i].cond != nil {
+	if k.steps[i].cond != nil || k.steps[i].eachWhen != nil {
 		id.When = sdk.Sum([]byte("when " + k.steps[i].name))
+	}
+	if k.steps[i].each != nil || k.steps[i].pair {
+		id.ForEach = sdk.Sum([]byte("for_each " + k.steps[i].name))
 	}
 	return id, nil
 }
 
-func (k *fake) When(i int, s hcl.Scope) (bool, hcl.Diagnostics) { return k.steps[i].cond(s.Up), nil }
+func (k *fake) ForEach(i int, s hcl.Scope) (hcl.Expansion, hcl.Diagnostics) {
+	if k.steps[i].each != nil {
+		return k.steps[i].each(s.Up), nil
+	}
+	var x hcl.Expansion
+	out := s.Up(k.steps[i].refs[0].Step).Output
+	var list []json.RawMessage
+	if x.List = json.Unmarshal(out, &list) == nil; x.List {
+		for n, v := range list {
+			x.Each = append(x.Each, hcl.Each{Key: json.RawMessage(strconv.Itoa(n)), Value: v})
+		}
+		return x, nil
+	}
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(out, &members); err != nil {
+		return x, hcl.Diagnostics{{Summary: err.Error()}}
+	}
+	for _, key := range objectKeys(out) {
+		var name string
+		_ = json.Unmarshal(key, &name)
+		x.Each = append(x.Each, hcl.Each{Key: key, Value: members[name]})
+	}
+	return x, nil
+}
+
+func (k *fake) EachIdentity(i int, e *hcl.Each) (sdk.Digest, hcl.Diagnostics) {
+	return sdk.Sum(e.Value), nil
+}
+
+func (k *fake) Salt(int, *hcl.Each) (sdk.Digest, hcl.Diagnostics)     { return sdk.Digest{}, nil }
+func (k *fake) Precondition(int, hcl.Scope) (string, hcl.Diagnostics) { return "", nil }
+func (k *fake) Postcondition(i int, s hcl.Scope) (string, hcl.Diagnostics) {
+	return k.steps[i].post(s.Output), nil
+}
+func (k *fake) CheckInput(int, int, hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
+	return json.RawMessage("{}"), nil
+}
+func (k *fake) FallbackOutput(int, int, hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
+	return json.RawMessage(`"fallback"`), nil
+}
+func (k *fake) FallbackInput(int, int, hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
+	return json.RawMessage(`{}`), nil
+}
+
+func (k *fake) When(i int, s hcl.Scope) (bool, hcl.Diagnostics) {
+	if w := k.steps[i].eachWhen; w != nil {
+		return w(s.Each), nil
+	}
+	return k.steps[i].cond(s.Up), nil
+}
 
 func (k *fake) Input(i int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
 	def := k.steps[i].def
@@ -123,8 +193,14 @@ func (k *fake) Input(i int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
 		def = k.steps[i].name
 	}
 	in := map[string]any{"def": def}
+	if s.Each != nil {
+		in["key"], in["value"] = s.Each.Key, s.Each.Value
+	}
 	var ups []json.RawMessage
-	for _, r := range k.steps[i].refs {
+	for n, r := range k.steps[i].refs {
+		if n >= k.steps[i].when && n < k.steps[i].when+k.steps[i].eachRefs {
+			continue
+		}
 		res := s.Up(r.Step)
 		switch {
 		case r.Facet == sdk.FacetStatus:

@@ -27,12 +27,15 @@ type run struct {
 	began     time.Time
 	sanitizer *checkpoint.Sanitizer
 
-	results      []result
+	results      []result             // by step
+	fanouts      []*fanout            // by step: its instances, once they are known
+	units        []unit               // of the machine's nodes behind the steps
 	conditionMet []bool               // by step: `when` was evaluated and true
 	blocked      map[int32]*sdk.Error // steps that must not start
 	consumers    []int32              // steps that may still read an output
-	working      map[int32]*work      // what workers have, or have prepared
-	husks        map[int32]*work      // volatile results whose record is not stored yet
+	working      map[int32]*work      // by node: what workers have, or have prepared
+	lastErr      map[int32]*sdk.Error // by node: of the attempt before
+	husks        map[int32][]*work    // by step: volatile results whose record is not stored yet
 	outputs      *outputs
 	plugins      []pluginSlot
 
@@ -50,6 +53,7 @@ type run struct {
 	saved    time.Duration
 	tokens   int64
 	failures []Failure
+	skips    []Failure // failures that count as skipped
 	finished *command
 	broken   error // the store failed
 }
@@ -69,15 +73,15 @@ func (h *Host) newRun(s *session) *run {
 	}
 	r := &run{
 		h: h, s: s, began: time.Now(),
-		results: make([]result, n), conditionMet: make([]bool, n), blocked: s.blocked, consumers: make([]int32, n),
-		working: map[int32]*work{}, husks: map[int32]*work{},
+		results: make([]result, n), fanouts: make([]*fanout, n), lastErr: map[int32]*sdk.Error{}, conditionMet: make([]bool, n), blocked: s.blocked, consumers: make([]int32, n),
+		working: map[int32]*work{}, husks: map[int32][]*work{},
 		plugins: make([]pluginSlot, len(s.f.artifacts)),
 		jobs:    make(chan *work, concurrency), answers: make(chan *work, concurrency), notes: make(chan Event, 1024),
 	}
 	r.sanitizer, _ = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
 	// Attempts end by the machine's command, so that a cancel is seen first.
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
-	r.outputs = &outputs{ctx: r.ctx, store: h.o.Store, tenant: h.o.Tenant, budget: h.o.Cache, held: map[int32]json.RawMessage{}}
+	r.outputs = &outputs{ctx: r.ctx, store: h.o.Store, tenant: h.o.Tenant, budget: h.o.Cache, held: map[unit]json.RawMessage{}}
 	r.m = newMachine(s.f.graph, s.plan, s.policies, concurrency, s.f.wf.FailFast, string(s.record.ID))
 	r.counts.Total = n
 	for i := range s.plan.Steps {
@@ -189,11 +193,11 @@ func (r *run) pump() {
 func (r *run) carry(c command) {
 	switch c.kind {
 	case cmdWork:
-		w := &work{step: c.step, attempt: c.attempt, only: c.only, hold: c.hold}
+		w := &work{node: c.node, unit: r.unit(c.node), attempt: c.attempt, turn: c.turn, hold: c.hold, fallback: int(c.which), before: int(c.before), lastErr: r.lastErr[c.node]}
 		w.ctx, w.cancel = context.WithCancelCause(r.ctx)
 		r.send(w)
 	case cmdRun:
-		w := r.working[c.step]
+		w := r.working[c.node]
 		w.ready = true
 		r.send(w)
 	case cmdIntent:
@@ -201,28 +205,28 @@ func (r *run) carry(c command) {
 	case cmdPut:
 		r.put(c)
 	case cmdTimer:
-		heap.Push(&r.timers, timer{time.Now().Add(c.after), c.step})
+		heap.Push(&r.timers, timer{time.Now().Add(c.after), c.node})
 		r.arm()
 	case cmdCancel:
-		if w := r.working[c.step]; w != nil {
+		if w := r.working[c.node]; w != nil {
 			w.cancel(c.err)
 		}
 	case cmdNote:
 		r.noted(c)
 	case cmdNotePersisted:
-		r.add(Event{Type: EventPersisted, Step: r.address(c.step), Seq: r.results[c.step].seq, Checkpoint: r.results[c.step].id})
+		u := r.unit(c.node)
+		res := r.result(u)
+		r.add(Event{Type: EventPersisted, Step: r.address(u), Seq: res.seq, Checkpoint: res.id})
 	case cmdFinish:
 		finish := c // by itself, so that other commands stay off the heap
 		r.finished = &finish
 	}
 }
 
-func (r *run) address(i int32) string { return r.s.f.steps[i].address }
-
 // send gives work to a worker; the machine never has more under way than there
 // are slots, so the channel takes it at once.
 func (r *run) send(w *work) {
-	r.working[w.step] = w
+	r.working[w.node] = w
 	if r.workers < cap(r.jobs) && r.workers < len(r.working) {
 		r.workers++
 		r.wg.Go(func() {
@@ -250,21 +254,27 @@ func (r *run) answer(w *work) {
 		r.fail(errors.Unwrap(w.fatal))
 		w.failed(&sdk.Error{Class: sdk.ClassCancelled, Code: "store", Message: w.fatal.Error()})
 	}
+	sig := signal{kind: w.kind, node: w.node, end: w.end, err: w.err}
 	if w.kind == sigEnded {
 		w.cancel(nil)
-		if w.end == endCondition {
-			r.conditionMet[w.step] = true
-		}
-		if w.end == endFailed && !w.started.IsZero() {
-			r.commit(r.batchOf(func(b *checkpoint.Batch) {
-				b.PutAttempt(&checkpoint.AttemptRecord{Run: r.s.record.ID, Step: r.address(w.step), Attempt: int(w.attempt), Error: w.err, Started: w.started.UTC(), Took: w.took, Usage: w.usage})
-			}))
+		switch w.end {
+		case endCondition:
+			*r.met(w.unit) = true
+		case endExpanded:
+			sig.fan = r.expanded(w)
+		case endFailed:
+			r.lastErr[w.node] = w.err
+			if !w.started.IsZero() {
+				r.commit(r.batchOf(func(b *checkpoint.Batch) {
+					b.PutAttempt(&checkpoint.AttemptRecord{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(w.attempt), Error: w.err, Started: w.started.UTC(), Took: w.took, Usage: w.usage})
+				}))
+			}
 		}
 		for _, warn := range w.warnings {
-			r.add(Event{Type: EventLog, Step: r.address(w.step), Attempt: int(w.attempt), Level: "warn", Message: warn.Message})
+			r.add(Event{Type: EventLog, Step: r.address(w.unit), Attempt: int(w.attempt), Level: "warn", Message: warn.Message})
 		}
 	}
-	r.push(signal{kind: w.kind, step: w.step, end: w.end, err: w.err})
+	r.push(sig)
 }
 
 func (r *run) batchOf(fill func(b *checkpoint.Batch)) *checkpoint.Batch {
@@ -284,54 +294,60 @@ func (r *run) commit(b *checkpoint.Batch) checkpoint.Seq {
 }
 
 func (r *run) intent(c command) {
-	w := r.working[c.step]
+	w := r.working[c.node]
 	seq := r.commit(r.batchOf(func(b *checkpoint.Batch) {
-		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.address(c.step), Attempt: int(c.attempt), IdempotencyKey: w.idem, Effect: w.effect, Effects: r.s.f.steps[c.step].effects, Started: time.Now().UTC()})
+		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(c.attempt), IdempotencyKey: w.idem, Effect: w.effect, Effects: r.step(w).effects, Started: time.Now().UTC()})
 	}))
-	r.push(signal{kind: sigIntent, step: c.step, seq: seq})
+	r.push(signal{kind: sigIntent, node: c.node, seq: seq})
 }
 
-// put commits what a step ended with, behind the husks of volatile steps above
-// it that no record has carried yet.
+// put commits what a step or instance ended with, behind the husks of volatile
+// steps above it that no record has carried yet.
 func (r *run) put(c command) {
-	w := r.working[c.step]
-	st := &r.s.f.steps[c.step]
-	res := result{state: c.state, attempts: w.attempt, key: w.key}
+	w := r.working[c.node]
+	st := r.step(w)
+	res := result{state: c.state, attempts: w.attempt, key: w.key, err: c.err}
 	b := checkpoint.NewBatch(r.h.o.Tenant, r.s.f.wf.Name)
 	volatile := w.end == endResult && w.reused == nil && st.volatile
 	if !volatile {
-		r.addHusks(b, c.step)
+		r.addHusks(b, w.step)
 	}
 	switch {
-	case w.end == endSkipped:
+	case c.err != nil: // it failed, and that counts as skipped
+		w.record = r.newRecord(w)
+		w.record.Outcome, w.record.Context.Error = checkpoint.SkippedFailure, c.err
+		w.record.Facets = failedFacets(c.err, int(w.attempt))
 		b.PutSkip(w.record)
 	case w.hit:
 		b.PutReuse(w.record, w.reused)
 	case w.reused != nil:
 		res = taken(w.reused)
+	case w.end == endSkipped:
+		b.PutSkip(w.record)
 	case volatile:
-		r.husks[c.step] = w
-		r.outputs.put(c.step, w.sanitized.Data(), false)
-		res.output = w.sanitized.Digest()
+		r.husks[w.step] = append(r.husks[w.step], w)
+		r.outputs.put(w.unit, w.sanitized.Data(), false)
+		res.output, res.facets = w.sanitized.Digest(), w.record.Facets
 	default:
 		b.PutCheckpoint(w.record, w.sanitized)
-		if r.consumers[c.step] > 0 {
-			r.outputs.put(c.step, w.sanitized.Data(), true)
+		if r.consumers[w.step] > 0 || w.inst >= 0 {
+			r.outputs.put(w.unit, w.sanitized.Data(), true)
 		}
 	}
 	var seq checkpoint.Seq
 	if len(b.Items) > 0 {
 		if seq = r.commit(b); seq > 0 && w.record != nil && !volatile {
 			rec := &w.record.Head
-			res.seq, res.id, res.output, res.data = seq, rec.ID, rec.Output, rec.Data
+			res.seq, res.id, res.output, res.data, res.facets = seq, rec.ID, rec.Output, rec.Data, rec.Facets
 			if w.end == endResult && !w.hit {
 				res.data.Seq = seq
 			}
 			res.degraded, res.attempts = rec.Degraded, int32(rec.Attempts)
+			res.took, res.tokens, res.expires = rec.Took, rec.Tokens, rec.Expires
 		}
 	}
-	r.results[c.step] = res
-	r.push(signal{kind: sigPut, step: c.step, seq: seq})
+	*r.result(w.unit) = res
+	r.push(signal{kind: sigPut, node: c.node, seq: seq})
 }
 
 // addHusks writes the records of volatile steps above those given.
@@ -356,8 +372,9 @@ func (r *run) addHusks(b *checkpoint.Batch, below ...int32) {
 	}
 	slices.Sort(found)
 	for _, u := range found {
-		w := r.husks[u]
-		b.PutHusk(w.record, w.sanitized)
+		for _, w := range r.husks[u] {
+			b.PutHusk(w.record, w.sanitized)
+		}
 		delete(r.husks, u)
 	}
 }
@@ -378,7 +395,7 @@ func (r *run) close() {
 
 type timer struct {
 	at   time.Time
-	step int32
+	node int32
 }
 
 type timerHeap []timer
@@ -403,7 +420,7 @@ func (r *run) arm() {
 
 func (r *run) fire() {
 	for len(r.timers) > 0 && !r.timers[0].at.After(time.Now()) {
-		r.push(signal{kind: sigTimer, step: heap.Pop(&r.timers).(timer).step})
+		r.push(signal{kind: sigTimer, node: heap.Pop(&r.timers).(timer).node})
 	}
 	r.arm()
 }

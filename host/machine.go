@@ -2,6 +2,7 @@ package host
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -9,7 +10,9 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
-// machine is the state of one run: a pure function from a signal to the
+// machine is the state of one run. Its nodes are the steps of the graph, under
+// their numbers there, and behind them the instances of steps with for_each,
+// numbered as they become known (fan.go). Apply is a pure function from a signal to the
 // commands that follow from it. It has no clock, no goroutine and no I/O, and
 // iterates over no map, so one sequence of signals always gives one sequence of
 // commands; whoever drives it (the loop in this package, a distributed engine)
@@ -19,18 +22,22 @@ type machine struct {
 	steps       []stepPolicy
 	concurrency int
 	failFast    bool
-	seed        string // of the jitter
+	seed        string  // of the jitter
+	owner       []int32 // of the nodes behind the steps: the step they are an instance of
+	fans        []*fan  // by step: its instances, once they are known; nil without any for_each
 
 	state     []sdk.State
 	needed    []bool
 	stage     []stage
-	unmet     []int32 // upstreams that have not ended
+	unmet     []int32 // of steps: upstreams that have not ended
 	unmetWhen []int32 // those that `when` names; whenMet once it was evaluated
 	attempt   []int32 // of the current or last attempt
 	tries     [][]int // failures per retry policy; nil before the first
 	now       time.Duration
 	first     []time.Duration      // when the first attempt began
 	errs      map[int32]*sdk.Error // of failed and cancelled steps
+	fallback  map[int32]int32      // the fallback that is tried, from 1
+	before    map[int32]int32      // the action to run before the next attempt, from 1
 
 	ready  queue // steps that wait for a slot
 	busy   int   // slots taken
@@ -56,6 +63,12 @@ type stepPolicy struct {
 	Retry   []RetryPolicy
 	HasWhen bool
 	Attempt int32 // attempts the run has already made of it, before this continuation
+
+	ForEach       bool
+	EachWhen      bool          // `when` is asked for each instance
+	Concurrency   int32         // instances at once; 0 = no bound of their own
+	SkipOnFailure bool          // a failure counts as skipped
+	Fallbacks     [][]sdk.Class // the classes that each catches, in their order
 }
 
 // whenMet stands in unmetWhen for a `when` that was evaluated and true.
@@ -65,20 +78,23 @@ type stage uint8
 
 const (
 	stageWaiting stage = iota // for upstreams
+	stageQueued               // for one of the slots that its step's instances share
 	stageReady                // for a slot
 	stageWorking              // a worker has it
 	stageHeld                 // prepared, waits for a sync
 	stageRunning              // an attempt with effects runs
 	stagePutting              // its result is being committed
 	stageRetry                // waits for its timer
+	stageFanned               // its instances are known and run
 	stageEnded
 )
 
 // signal is something that happened.
 type signal struct {
 	kind signalKind
-	step int32
+	node int32
 	end  ending         // sigEnded
+	fan  []int32        // sigEnded with endExpanded: attempts already made of each instance
 	err  *sdk.Error     // sigEnded with endFailed, sigStop
 	seq  checkpoint.Seq // sigIntent, sigPut, sigPersisted
 	now  time.Duration  // since the run began in this process
@@ -104,22 +120,35 @@ const (
 	endResult    ending = iota // an output, or a record that is reused
 	endSkipped                 // its `when` is false
 	endCondition               // its `when` is true; inputs are still awaited
+	endExpanded                // its for_each gives instances
 	endFailed                  // the attempt failed, or the input could not be evaluated
 )
 
 // command is something to do.
 type command struct {
 	kind    commandKind
-	step    int32
+	node    int32
 	attempt int32
+	turn    turn          // cmdWork: what is to be done
 	hold    bool          // cmdWork: prepare only
-	only    bool          // cmdWork: evaluate `when` only
+	which   int32         // cmdWork: the fallback to try, from 1; 0 = the step itself
+	before  int32         // cmdWork: the action to run first, from 1; 0 = none
 	final   bool          // cmdNote of a failure: no retry follows
 	state   sdk.State     // cmdNote
 	after   time.Duration // cmdTimer
 	err     *sdk.Error    // cmdNote, cmdCancel, cmdFinish
 	status  checkpoint.RunStatus
 }
+
+// turn says what a worker does with a node.
+type turn uint8
+
+const (
+	turnStep   turn = iota // all of it: `when`, look-up, input, attempt
+	turnWhen               // evaluate `when` only
+	turnExpand             // evaluate for_each
+	turnGather             // put the instances' outputs together
+)
 
 type commandKind uint8
 
@@ -137,7 +166,7 @@ const (
 
 type queuedSeq struct {
 	seq  checkpoint.Seq
-	step int32
+	node int32
 }
 
 func newMachine(g *recovery.Graph, plan *recovery.Plan, steps []stepPolicy, concurrency int, failFast bool, seed string) *machine {
@@ -147,7 +176,7 @@ func newMachine(g *recovery.Graph, plan *recovery.Plan, steps []stepPolicy, conc
 		state: make([]sdk.State, n), needed: make([]bool, n), stage: make([]stage, n),
 		unmet: make([]int32, n), unmetWhen: make([]int32, n), attempt: make([]int32, n),
 		tries: make([][]int, n), first: make([]time.Duration, n), errs: map[int32]*sdk.Error{},
-		effects: make([]checkpoint.Seq, n),
+		effects: make([]checkpoint.Seq, n), fallback: map[int32]int32{}, before: map[int32]int32{},
 	}
 	for i := range int32(n) {
 		m.attempt[i] = steps[i].Attempt
@@ -173,9 +202,25 @@ func newMachine(g *recovery.Graph, plan *recovery.Plan, steps []stepPolicy, conc
 		if steps[i].HasWhen {
 			m.unmetWhen[i] = m.countWhen(i)
 		}
+		if steps[i].ForEach && m.fans == nil {
+			m.fans = make([]*fan, n)
+		}
 	}
 	return m
 }
+
+// step is the step that node i is, or is an instance of.
+func (m *machine) step(i int32) int32 {
+	if n := int32(m.g.Len()); i >= n {
+		return m.owner[i-n]
+	}
+	return i
+}
+
+func (m *machine) policy(i int32) *stepPolicy { return &m.steps[m.step(i)] }
+
+// isStep: i is a step, not an instance of one.
+func (m *machine) isStep(i int32) bool { return i < int32(m.g.Len()) }
 
 // countWhen counts the upstreams of `when` that have not ended, each once.
 func (m *machine) countWhen(i int32) (n int32) {
@@ -209,20 +254,19 @@ func (m *machine) Apply(s signal) []command {
 		}
 		m.settle()
 	case sigPrepared:
-		m.prepared(s.step)
+		m.prepared(s.node)
 	case sigIntent:
-		m.hold(s.step, s.seq)
+		m.hold(s.node, s.seq)
 	case sigEnded:
 		m.workEnded(s)
 	case sigPut:
-		m.put(s.step, s.seq)
+		m.put(s.node, s.seq)
 	case sigPersisted:
 		m.sync(s.seq)
 	case sigTimer:
 		m.timers--
-		if m.stage[s.step] == stageRetry { // else it was cancelled
-			m.stage[s.step] = stageReady
-			m.ready.push(s.step)
+		if m.stage[s.node] == stageRetry { // else it was cancelled
+			m.makeReady(s.node)
 		}
 	case sigStop:
 		m.halt(s.err)
@@ -236,8 +280,11 @@ func (m *machine) emit(c command) { m.out = append(m.out, c) }
 // consider looks at a waiting step some of whose upstreams have ended: it
 // joins the ready ones, or ends and joins m.hit.
 func (m *machine) consider(i int32) {
-	refs := m.g.Refs(i)
+	refs := m.g.AllRefs(i)
 	switch {
+	case m.stage[i] == stageFanned:
+		m.considerFan(i)
+		return
 	case m.stage[i] != stageWaiting:
 		return // it is at work on its `when`
 	case m.asksWhen(i):
@@ -245,24 +292,45 @@ func (m *machine) consider(i int32) {
 			return
 		}
 		refs = m.g.WhenRefs(i) // first, whatever became of the others
+	case m.early(i):
+		if !m.expandable(i) {
+			return
+		}
+		refs = m.unpaired(m.g.Refs(i)[:len(m.g.WhenRefs(i))+len(m.g.EachRefs(i))])
 	case m.unmet[i] > 0:
 		return
 	}
-	s, why := m.verdict(refs)
+	m.startOr(i, refs, -1)
+}
+
+// startOr makes node i ready, or ends it with what has become of refs. of is
+// the instance that paired references mean; -1 for a step.
+func (m *machine) startOr(i int32, refs []recovery.Ref, of int32) {
+	s, why := m.verdict(refs, of)
 	if m.stop != nil && s == sdk.Succeeded {
 		s, why = sdk.Cancelled, m.stop
 	}
 	if s == sdk.Succeeded {
-		m.stage[i] = stageReady
-		m.ready.push(i)
+		m.makeReady(i)
 		return
 	}
 	m.finish(i, s, why)
 	m.hit = append(m.hit, i)
 }
 
-// asksWhen: i has a `when` that was not evaluated yet.
-func (m *machine) asksWhen(i int32) bool { return m.steps[i].HasWhen && m.unmetWhen[i] >= 0 }
+func (m *machine) makeReady(i int32) {
+	if !m.isStep(i) && !m.enter(i) {
+		return
+	}
+	m.stage[i] = stageReady
+	m.ready.push(i)
+}
+
+// asksWhen: node i has a `when` that was not evaluated yet.
+func (m *machine) asksWhen(i int32) bool {
+	p := m.policy(i)
+	return p.HasWhen && m.unmetWhen[i] >= 0 && p.EachWhen != m.isStep(i)
+}
 
 // settle tells the steps below those in m.hit that an upstream has ended; a
 // skip or cancel may end many of them, so it works through a list.
@@ -270,6 +338,10 @@ func (m *machine) settle() {
 	for len(m.hit) > 0 {
 		u := m.hit[len(m.hit)-1]
 		m.hit = m.hit[:len(m.hit)-1]
+		if !m.isStep(u) {
+			m.instanceEnded(u)
+			continue
+		}
 		for _, d := range m.g.Downstream(u) {
 			if !m.needed[d] || m.stage[d] == stageEnded {
 				continue
@@ -283,11 +355,11 @@ func (m *machine) settle() {
 	}
 }
 
-// verdict is what the ended upstreams named by refs mean for a step: Succeeded
-// (it may go on), Skipped or Cancelled.
-func (m *machine) verdict(refs []recovery.Ref) (sdk.State, *sdk.Error) {
+// verdict is what the ended upstreams named by refs mean for a step, or for
+// instance of: Succeeded (it may go on), Skipped or Cancelled.
+func (m *machine) verdict(refs []recovery.Ref, of int32) (sdk.State, *sdk.Error) {
 	for k := range refs {
-		switch u := m.state[refs[k].Step]; {
+		switch u := m.state[m.named(&refs[k], of)]; {
 		case u == sdk.Cancelled:
 			return sdk.Cancelled, m.stop
 		case u != sdk.Succeeded && refs[k].Kind == recovery.Hard:
@@ -303,28 +375,27 @@ func (m *machine) halted() bool { return m.stop != nil && !m.drain }
 // begun: a retry of i is under way; fail_fast lets it go on.
 func (m *machine) begun(i int32) bool { return m.tries[i] != nil }
 
-// dispatch gives free slots to ready steps, oldest first.
+// dispatch gives free slots to ready nodes, oldest first.
 func (m *machine) dispatch() {
 	for m.busy < m.concurrency && m.ready.len() > 0 {
 		i := m.ready.pop()
 		if m.stage[i] != stageReady {
 			continue // it has ended while it waited
 		}
-		only := false
-		if m.asksWhen(i) { // in one go with the rest, if nothing stands against that
-			all, _ := m.verdict(m.g.Refs(i))
-			only = m.unmet[i] > 0 || all != sdk.Succeeded
-		}
+		c := command{kind: cmdWork, node: i, turn: m.turn(i)}
 		m.busy++
 		m.stage[i] = stageWorking
 		m.state[i] = sdk.Running
-		if !only {
+		if c.turn == turnStep {
 			m.attempt[i]++
 			if !m.begun(i) {
 				m.first[i] = m.now
 			}
+			c.hold, c.which, c.before = m.mustHold(i), m.fallback[i], m.before[i]
+			delete(m.before, i)
 		}
-		m.emit(command{kind: cmdWork, step: i, attempt: m.attempt[i], only: only, hold: !only && m.mustHold(i)})
+		c.attempt = m.attempt[i]
+		m.emit(c)
 	}
 	if m.open == 0 && m.busy == 0 && !m.ended {
 		m.ended = true
@@ -339,16 +410,41 @@ func (m *machine) dispatch() {
 	}
 }
 
+// turn is what is to be done with a ready node. `when` is asked in one go with
+// the rest, if nothing stands against that.
+func (m *machine) turn(i int32) turn {
+	step, of := m.step(i), m.place(i)
+	switch {
+	case m.asksWhen(i):
+		if m.steps[step].ForEach && of < 0 {
+			return turnWhen
+		}
+		if all, _ := m.verdict(m.g.AllRefs(step), of); !m.met(step, of) || all != sdk.Succeeded {
+			return turnWhen
+		}
+	case m.steps[step].ForEach && of < 0:
+		if m.fans[step] != nil {
+			return turnGather
+		}
+		return turnExpand
+	}
+	return turnStep
+}
+
 // mustHold: an attempt that changes the world, or that is based on such a
 // change, begins only when what it stands on is durable.
 func (m *machine) mustHold(i int32) bool {
-	return m.steps[i].Effects.Changes() || m.base(i) > m.persisted
+	return m.policy(i).Effects.Changes() || m.base(i) > m.persisted
 }
 
 // base is the newest result with effects directly above i.
 func (m *machine) base(i int32) (seq checkpoint.Seq) {
-	for _, u := range m.g.Upstream(i) {
+	step, of := m.step(i), m.place(i)
+	for _, u := range m.g.Upstream(step) {
 		seq = max(seq, m.effects[u])
+		if f := m.fan(u); f != nil && of >= 0 && of < f.n { // a paired one is read before its step has ended
+			seq = max(seq, m.effects[f.base+of])
+		}
 	}
 	return seq
 }
@@ -358,9 +454,9 @@ func (m *machine) prepared(i int32) {
 	case m.halted():
 		m.busy--
 		m.end(i, sdk.Cancelled, m.stop)
-	case m.steps[i].Effects.Changes():
+	case m.policy(i).Effects.Changes():
 		m.stage[i] = stageHeld
-		m.emit(command{kind: cmdIntent, step: i, attempt: m.attempt[i]})
+		m.emit(command{kind: cmdIntent, node: i, attempt: m.attempt[i]})
 	default:
 		m.hold(i, m.base(i))
 	}
@@ -382,7 +478,7 @@ func (m *machine) run(i int32) {
 		return
 	}
 	m.stage[i] = stageRunning
-	m.emit(command{kind: cmdRun, step: i, attempt: m.attempt[i]})
+	m.emit(command{kind: cmdRun, node: i, attempt: m.attempt[i]})
 }
 
 func (m *machine) sync(seq checkpoint.Seq) {
@@ -392,17 +488,17 @@ func (m *machine) sync(seq checkpoint.Seq) {
 	m.persisted = seq
 	n := 0
 	for n < len(m.queued) && m.queued[n].seq <= seq {
-		m.emit(command{kind: cmdNotePersisted, step: m.queued[n].step})
+		m.emit(command{kind: cmdNotePersisted, node: m.queued[n].node})
 		n++
 	}
 	m.queued = append(m.queued[:0], m.queued[n:]...)
 	for len(m.holds) > 0 && m.holds[0].seq <= seq {
-		m.run(heap.Pop(&m.holds).(queuedSeq).step)
+		m.run(heap.Pop(&m.holds).(queuedSeq).node)
 	}
 }
 
 func (m *machine) workEnded(s signal) {
-	i := s.step
+	i := s.node
 	switch s.end {
 	case endResult, endSkipped:
 		m.stage[i] = stagePutting
@@ -411,57 +507,110 @@ func (m *machine) workEnded(s signal) {
 		} else {
 			m.state[i] = sdk.Succeeded
 		}
-		m.emit(command{kind: cmdPut, step: i, attempt: m.attempt[i], state: m.state[i]})
+		m.emit(command{kind: cmdPut, node: i, attempt: m.attempt[i], state: m.state[i]})
 		return
 	case endCondition:
 		m.busy--
+		m.leave(i)
 		m.state[i], m.stage[i] = sdk.Pending, stageWaiting
 		m.unmetWhen[i] = whenMet
-		m.consider(i)
+		if m.isStep(i) {
+			m.consider(i)
+		} else {
+			m.considerInstance(i)
+		}
+		m.settle()
+		return
+	case endExpanded:
+		m.busy--
+		m.expand(i, s.fan)
 		m.settle()
 		return
 	}
 	m.busy--
+	p := m.policy(i)
 	if m.tries[i] == nil {
-		m.tries[i] = make([]int, len(m.steps[i].Retry))
+		m.tries[i] = make([]int, len(p.Retry))
 	}
-	delay, again := backoff(m.steps[i].Retry, m.tries[i], s.err, m.now-m.first[i], m.jitter(i))
+	var delay time.Duration
+	block := -1
+	if m.fallback[i] == 0 {
+		delay, block = backoff(p.Retry, m.tries[i], s.err, m.now-m.first[i], m.jitter(i))
+	}
+	next := int32(0)
+	if block < 0 {
+		next = m.nextFallback(i, s.err)
+	}
 	switch {
 	case m.unknownOutcome(i, s.err):
-		m.fail(i, outcomeUnknown(m.g.Address(i), "its attempt ended without saying so: "+s.err.Message))
+		m.fail(i, outcomeUnknown(m.g.Address(m.step(i)), "its attempt ended without saying so: "+s.err.Message))
 		return
-	case m.halted() && (again || s.err.Class == sdk.ClassCancelled):
+	case m.halted() && (block >= 0 || next > 0 || s.err.Class == sdk.ClassCancelled):
 		m.end(i, sdk.Cancelled, m.stop)
 		return
-	case !again:
+	case next > 0:
+		m.fallback[i] = next
+		m.leave(i)
+		m.state[i] = sdk.Pending
+		m.emit(command{kind: cmdNote, node: i, attempt: m.attempt[i], state: sdk.Pending, err: s.err, which: next})
+		m.makeReady(i)
+		return
+	case block < 0:
 		m.fail(i, s.err)
 		return
 	}
+	if b := p.Retry[block].Before; b > 0 {
+		m.before[i] = int32(b)
+	}
+	m.leave(i)
 	m.state[i], m.stage[i] = sdk.Pending, stageRetry
 	m.timers++
-	m.emit(command{kind: cmdNote, step: i, attempt: m.attempt[i], state: sdk.Pending, err: s.err, after: delay})
-	m.emit(command{kind: cmdTimer, step: i, after: delay})
+	m.emit(command{kind: cmdNote, node: i, attempt: m.attempt[i], state: sdk.Pending, err: s.err, after: delay})
+	m.emit(command{kind: cmdTimer, node: i, after: delay})
+}
+
+// nextFallback is the next fallback of i that catches err, from 1; 0 if there
+// is none.
+func (m *machine) nextFallback(i int32, err *sdk.Error) int32 {
+	fs := m.policy(i).Fallbacks
+	if err.Code == CodeOutcomeUnknown {
+		return 0
+	}
+	for k := int(m.fallback[i]); k < len(fs); k++ {
+		if slices.Contains(fs[k], err.Class) {
+			return int32(k + 1)
+		}
+	}
+	return 0
 }
 
 // unknownOutcome: an attempt of a step that must happen once ended without
 // saying whether it happened.
 func (m *machine) unknownOutcome(i int32, err *sdk.Error) bool {
-	return m.steps[i].Effects == sdk.EffectsOnce && ambiguous(err.Class)
+	return m.policy(i).Effects == sdk.EffectsOnce && ambiguous(err.Class)
 }
 
 func (m *machine) jitter(i int32) checkpoint.Fingerprint {
 	h := checkpoint.NewHasher("engine/jitter/1")
 	h.String(m.seed)
-	h.String(m.g.Address(i))
+	h.String(m.g.Address(m.step(i)))
+	h.Int(int(m.place(i)))
 	h.Int(int(m.attempt[i]))
 	return h.Sum()
 }
 
 func (m *machine) fail(i int32, err *sdk.Error) {
+	if m.policy(i).SkipOnFailure && err.Code != CodeOutcomeUnknown {
+		m.stage[i], m.state[i] = stagePutting, sdk.Skipped
+		m.errs[i] = err
+		m.busy++ // until that is stored
+		m.emit(command{kind: cmdPut, node: i, attempt: m.attempt[i], state: sdk.Skipped, err: err})
+		return
+	}
 	m.failed++
 	m.end(i, sdk.Failed, err)
 	if m.failFast && m.stop == nil {
-		m.stop = &sdk.Error{Class: sdk.ClassCancelled, Code: "fail_fast", Message: m.g.Address(i) + " failed and fail_fast is set"}
+		m.stop = &sdk.Error{Class: sdk.ClassCancelled, Code: "fail_fast", Message: m.g.Address(m.step(i)) + " failed and fail_fast is set"}
 		m.drain = true
 		m.cancelWaiting()
 	}
@@ -472,11 +621,11 @@ func (m *machine) put(i int32, seq checkpoint.Seq) {
 	if seq > 0 {
 		m.queued = append(m.queued, queuedSeq{seq, i})
 	}
-	if m.steps[i].Effects.Changes() {
+	if m.policy(i).Effects.Changes() {
 		m.effects[i] = seq
 	}
 	m.busy--
-	m.end(i, m.state[i], nil)
+	m.end(i, m.state[i], m.errs[i])
 }
 
 // end gives a step its final state, and those below theirs where it follows.
@@ -487,12 +636,13 @@ func (m *machine) end(i int32, s sdk.State, err *sdk.Error) {
 }
 
 func (m *machine) finish(i int32, s sdk.State, err *sdk.Error) {
+	m.leave(i)
 	m.state[i], m.stage[i] = s, stageEnded
 	m.open--
 	if err != nil {
 		m.errs[i] = err
 	}
-	m.emit(command{kind: cmdNote, step: i, attempt: m.attempt[i], state: s, err: err, final: true})
+	m.emit(command{kind: cmdNote, node: i, attempt: m.attempt[i], state: s, err: err, final: true})
 }
 
 // halt ends the run: nothing starts any more, what runs is cancelled, what has
@@ -502,15 +652,15 @@ func (m *machine) halt(err *sdk.Error) {
 		return
 	}
 	m.stop, m.drain = err, false
-	for i := range int32(m.g.Len()) {
+	for i := range int32(len(m.state)) {
 		if m.needed[i] && (m.stage[i] == stageWorking || m.stage[i] == stageRunning) {
-			m.emit(command{kind: cmdCancel, step: i, err: err})
+			m.emit(command{kind: cmdCancel, node: i, err: err})
 		}
 	}
 	for len(m.holds) > 0 {
-		m.run(heap.Pop(&m.holds).(queuedSeq).step)
+		m.run(heap.Pop(&m.holds).(queuedSeq).node)
 	}
-	for i := range int32(m.g.Len()) {
+	for i := range int32(len(m.state)) {
 		if m.needed[i] && m.stage[i] == stageRetry {
 			m.end(i, sdk.Cancelled, err)
 		}
@@ -521,7 +671,12 @@ func (m *machine) halt(err *sdk.Error) {
 // cancelWaiting ends what has not begun. A step that fail_fast finds between
 // two attempts has begun and keeps its retries.
 func (m *machine) cancelWaiting() {
-	for i := range int32(m.g.Len()) {
+	for i := int32(m.g.Len()); i < int32(len(m.state)); i++ { // before a place among them becomes free
+		if m.stage[i] == stageQueued && !(m.drain && m.begun(i)) {
+			m.end(i, sdk.Cancelled, m.stop)
+		}
+	}
+	for i := range int32(len(m.state)) {
 		if m.needed[i] && (m.stage[i] == stageWaiting || m.stage[i] == stageReady && !(m.drain && m.begun(i))) {
 			m.end(i, sdk.Cancelled, m.stop)
 		}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -41,13 +42,14 @@ type puppet struct {
 	attempts map[int32]int
 	notes    []string
 	finish   *command
-	fails    func(step int32, attempt int32) *sdk.Error
-	when     func(step int32) bool
+	fails    func(step, of, attempt int32) *sdk.Error
+	when     func(step, of int32) bool
+	fan      func(step int32) int
 }
 
 func (p *puppet) do(s signal) {
-	if s.kind == sigEnded && s.end == endCondition {
-		delete(p.busy, s.step) // evaluated: the slot is free again
+	if s.kind == sigEnded && (s.end == endCondition || s.end == endExpanded) {
+		delete(p.busy, s.node) // evaluated: the slot is free again
 	}
 	for _, c := range slices.Clone(p.m.Apply(s)) {
 		switch c.kind {
@@ -55,12 +57,23 @@ func (p *puppet) do(s signal) {
 			if len(p.busy) >= p.m.concurrency {
 				p.t.Fatalf("more than %d slots are taken", p.m.concurrency)
 			}
-			p.busy[c.step] = true
-			next := signal{kind: sigEnded, step: c.step}
+			p.busy[c.node] = true
+			next := signal{kind: sigEnded, node: c.node}
+			step, of := p.m.step(c.node), p.m.place(c.node)
+			policy := &p.m.steps[step]
+			if f := p.m.fan(step); of >= 0 && policy.Concurrency > 0 {
+				if f.inside > policy.Concurrency {
+					p.t.Fatalf("%d instances of step %d are inside, %d may be", f.inside, step, policy.Concurrency)
+				}
+			}
 			switch {
-			case p.m.steps[c.step].HasWhen && !p.when(c.step):
+			case c.turn == turnExpand:
+				next.end, next.fan = endExpanded, make([]int32, p.fan(step))
+			case c.turn == turnGather:
+				next.end = endResult
+			case policy.HasWhen && p.m.asksWhen(c.node) && !p.when(step, of):
 				next.end = endSkipped
-			case c.only:
+			case c.turn == turnWhen:
 				next.end = endCondition
 			case c.hold:
 				next.kind = sigPrepared
@@ -70,26 +83,26 @@ func (p *puppet) do(s signal) {
 			p.pending = append(p.pending, next)
 		case cmdIntent:
 			p.seq++
-			p.pending = append(p.pending, signal{kind: sigIntent, step: c.step, seq: p.seq})
+			p.pending = append(p.pending, signal{kind: sigIntent, node: c.node, seq: p.seq})
 		case cmdRun:
-			for _, u := range p.m.g.Upstream(c.step) {
+			for _, u := range p.m.g.Upstream(p.m.step(c.node)) {
 				if p.m.effects[u] > p.synced {
-					p.t.Fatalf("step %d starts before the effect of %d is durable", c.step, u)
+					p.t.Fatalf("step %d starts before the effect of %d is durable", c.node, u)
 				}
 			}
-			if p.m.steps[c.step].Effects.Changes() && p.synced == 0 {
-				p.t.Fatalf("step %d starts before its intent is durable", c.step)
+			if p.m.policy(c.node).Effects.Changes() && p.synced == 0 {
+				p.t.Fatalf("step %d starts before its intent is durable", c.node)
 			}
 			p.pending = append(p.pending, p.attempt(c))
 		case cmdPut:
 			p.seq++
-			p.puts = append(p.puts, c.step)
-			p.pending = append(p.pending, signal{kind: sigPut, step: c.step, seq: p.seq})
+			p.puts = append(p.puts, c.node)
+			p.pending = append(p.pending, signal{kind: sigPut, node: c.node, seq: p.seq})
 		case cmdTimer:
-			p.pending = append(p.pending, signal{kind: sigTimer, step: c.step})
+			p.pending = append(p.pending, signal{kind: sigTimer, node: c.node})
 		case cmdNote:
-			p.notes = append(p.notes, fmt.Sprintf("%d %v", c.step, c.state))
-			delete(p.busy, c.step)
+			p.notes = append(p.notes, fmt.Sprintf("%d %v", c.node, c.state))
+			delete(p.busy, c.node)
 		case cmdFinish:
 			if p.finish != nil {
 				p.t.Fatal("finished twice")
@@ -100,11 +113,20 @@ func (p *puppet) do(s signal) {
 }
 
 func (p *puppet) attempt(c command) signal {
-	p.attempts[c.step]++
-	if err := p.fails(c.step, c.attempt); err != nil {
-		return signal{kind: sigEnded, step: c.step, end: endFailed, err: err}
+	p.attempts[c.node]++
+	if err := p.fails(p.m.step(c.node), p.m.place(c.node), c.attempt); err != nil && c.which == 0 {
+		return signal{kind: sigEnded, node: c.node, end: endFailed, err: err}
 	}
-	return signal{kind: sigEnded, step: c.step, end: endResult}
+	return signal{kind: sigEnded, node: c.node, end: endResult}
+}
+
+// states are those of all nodes, by step and place.
+func (p *puppet) states() map[[2]int32]sdk.State {
+	all := map[[2]int32]sdk.State{}
+	for i, s := range p.m.state {
+		all[[2]int32{p.m.step(int32(i)), p.m.place(int32(i))}] = s
+	}
+	return all
 }
 
 func (p *puppet) run(stopAt int) {
@@ -150,6 +172,24 @@ func randomNodes(r *rand.Rand) ([]recovery.Node, []stepPolicy) {
 		if r.IntN(4) == 0 {
 			steps[i].Effects = sdk.EffectsWrite
 		}
+		steps[i].SkipOnFailure = r.IntN(5) == 0
+		if r.IntN(5) == 0 {
+			steps[i].Fallbacks = [][]sdk.Class{{sdk.ClassInternal}}
+		}
+		if r.IntN(3) == 0 {
+			steps[i].ForEach = true
+			steps[i].EachWhen = steps[i].HasWhen && r.IntN(2) == 0
+			steps[i].Concurrency = int32(r.IntN(3))
+			nodes[i].Each = r.IntN(1 + len(nodes[i].Refs) - nodes[i].When)
+			if refs := nodes[i].Refs[nodes[i].When:][:nodes[i].Each]; len(refs) == 1 && steps[refs[0].Step].ForEach {
+				refs[0].Paired, refs[0].Kind = true, recovery.Hard
+				for k, ref := range nodes[i].Refs { // the whole is needed besides
+					if ref.Step == refs[0].Step && k != nodes[i].When {
+						refs[0].Paired = false
+					}
+				}
+			}
+		}
 		steps[i].Retry = []RetryPolicy{{On: []sdk.Class{sdk.ClassUnavailable}, MaxAttempts: 1 + r.IntN(3), Delay: time.Second}}
 	}
 	return nodes, steps
@@ -163,15 +203,25 @@ func TestMachine(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, seed))
 		nodes, steps := randomNodes(r)
 		g := mustGraph(t, nodes)
-		failing := make([]int, len(nodes)) // attempts that fail; 9 = all, with a class that is not retried
+		failing := make([]int, len(nodes)*5) // attempts that fail, by step and place; 9 = all, with a class that is not retried
 		for i := range failing {
 			failing[i] = []int{0, 0, 0, 1, 2, 9}[r.IntN(6)]
 		}
+		sizes := make([]int, len(nodes))
+		for i := range nodes {
+			sizes[i] = r.IntN(5)
+			for _, ref := range nodes[i].Refs {
+				if ref.Paired {
+					sizes[i] = sizes[ref.Step]
+				}
+			}
+		}
 		drive := func(concurrency int, order uint64, stopAt int, failFast bool) *puppet {
 			p := &puppet{t: t, r: rand.New(rand.NewPCG(order, seed)), busy: map[int32]bool{}, attempts: map[int32]int{},
-				m: newMachine(g, firstPlan(g), steps, concurrency, failFast, "seed"),
-				fails: func(step, attempt int32) *sdk.Error {
-					switch f := failing[step]; {
+				m:   newMachine(g, firstPlan(g), steps, concurrency, failFast, "seed"),
+				fan: func(step int32) int { return sizes[step] },
+				fails: func(step, of, attempt int32) *sdk.Error {
+					switch f := failing[5*int(step)+int(of+1)]; {
 					case f == 9:
 						return &sdk.Error{Class: sdk.ClassInternal}
 					case int(attempt) <= f:
@@ -179,34 +229,39 @@ func TestMachine(t *testing.T) {
 					}
 					return nil
 				},
-				when: func(step int32) bool { return (seed+uint64(step))%3 != 0 },
+				when: func(step, of int32) bool { return (seed+uint64(step)+uint64(of+1))%3 != 0 },
 			}
 			p.run(stopAt)
-			for i := range int32(g.Len()) {
+			for i := range int32(len(p.m.state)) {
 				if !p.m.state[i].Ended() {
-					t.Fatalf("seed %d: step %d is %v at the end", seed, i, p.m.state[i])
+					t.Fatalf("seed %d: node %d is %v at the end", seed, i, p.m.state[i])
 				}
-				if want := steps[i].Retry[0].MaxAttempts; p.attempts[i] > want {
-					t.Fatalf("seed %d: step %d had %d attempts of %d", seed, i, p.attempts[i], want)
+				step := p.m.step(i)
+				if steps[step].ForEach && p.m.isStep(i) && p.attempts[i] > 0 {
+					t.Fatalf("seed %d: the collection %d had an attempt", seed, i)
+				}
+				if want := steps[step].Retry[0].MaxAttempts + len(steps[step].Fallbacks); p.attempts[i] > want {
+					t.Fatalf("seed %d: node %d had %d attempts of %d", seed, i, p.attempts[i], want)
 				}
 			}
 			return p
 		}
 		one, many := drive(1, 1, -1, false), drive(5, 2, -1, false)
-		if !slices.Equal(one.m.state, many.m.state) || one.finish.status != many.finish.status {
-			t.Fatalf("seed %d: one slot ends as %v, five as %v", seed, one.m.state, many.m.state)
+		if a, b := one.states(), many.states(); !maps.Equal(a, b) || one.finish.status != many.finish.status {
+			t.Fatalf("seed %d: one slot ends as %v, five as %v", seed, a, b)
 		}
 		if slices.Contains(one.m.state, sdk.Failed) != (one.finish.status == checkpoint.RunFailed) {
 			t.Fatalf("seed %d: %v gives %s", seed, one.m.state, one.finish.status)
 		}
 		stopped := drive(3, 3, r.IntN(20), false)
-		if !slices.Contains(stopped.m.state, sdk.Cancelled) && stopped.m.stop != nil && !slices.Equal(stopped.m.state, one.m.state) {
+		if !slices.Contains(stopped.m.state, sdk.Cancelled) && stopped.m.stop != nil && !maps.Equal(stopped.states(), one.states()) {
 			t.Fatalf("seed %d: cancelled too late to matter, but %v is not %v", seed, stopped.m.state, one.m.state)
 		}
 		fast := drive(2, 4, -1, true)
-		for i, s := range fast.m.state { // each uses its own retries before any fail-fast decision
-			if s == sdk.Failed && one.m.state[i] != sdk.Failed && one.m.state[i] != sdk.Skipped {
-				t.Fatalf("seed %d: step %d failed only with fail_fast", seed, i)
+		ones := one.states()
+		for i, s := range fast.states() { // each uses its own retries before any fail-fast decision
+			if s == sdk.Failed && ones[i] != sdk.Failed && ones[i] != sdk.Skipped {
+				t.Fatalf("seed %d: node %v failed only with fail_fast", seed, i)
 			}
 		}
 	}
@@ -235,14 +290,14 @@ func TestBackoff(t *testing.T) {
 	} {
 		tries := make([]int, len(ps))
 		for i, s := range steps {
-			d, again := backoff(ps, tries, &sdk.Error{Class: s.class, RetryAfterMS: s.after}, s.elapsed, checkpoint.Fingerprint(sdk.Sum([]byte(name))))
-			if again != s.again || d < s.min || d > s.max {
-				t.Errorf("%s, failure %d: %v, %v", name, i+1, d, again)
+			d, k := backoff(ps, tries, &sdk.Error{Class: s.class, RetryAfterMS: s.after}, s.elapsed, checkpoint.Fingerprint(sdk.Sum([]byte(name))))
+			if (k >= 0) != s.again || d < s.min || d > s.max {
+				t.Errorf("%s, failure %d: %v, %v", name, i+1, d, k)
 			}
 		}
 	}
 	once := []RetryPolicy{{On: []sdk.Class{sdk.ClassTimeout}, MaxAttempts: 1}}
-	if _, again := backoff(once, make([]int, 1), &sdk.Error{Class: sdk.ClassTimeout}, 0, checkpoint.Fingerprint{}); again {
+	if _, k := backoff(once, make([]int, 1), &sdk.Error{Class: sdk.ClassTimeout}, 0, checkpoint.Fingerprint{}); k >= 0 {
 		t.Error("max_attempts = 1 is exactly one call")
 	}
 }
@@ -285,10 +340,10 @@ func BenchmarkMachine(b *testing.B) {
 					for _, c := range m.Apply(s) {
 						switch c.kind {
 						case cmdWork:
-							signals = append(signals, signal{kind: sigEnded, step: c.step})
+							signals = append(signals, signal{kind: sigEnded, node: c.node})
 						case cmdPut:
 							seq++
-							signals = append(signals, signal{kind: sigPut, step: c.step, seq: seq})
+							signals = append(signals, signal{kind: sigPut, node: c.node, seq: seq})
 						}
 					}
 				}

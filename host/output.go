@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/sdk"
@@ -20,7 +21,11 @@ type result struct {
 	data     checkpoint.DataRef
 	output   sdk.Digest
 	err      *sdk.Error
-	head     *checkpoint.Head // when a record of the index was taken
+	head     *checkpoint.Head   // when a record of the index was taken
+	facets   *checkpoint.Facets // where they do not follow from the rest
+	took     time.Duration
+	tokens   int64
+	expires  time.Time
 }
 
 func (r *result) facet(f sdk.Facet) sdk.Digest {
@@ -28,14 +33,18 @@ func (r *result) facet(f sdk.Facet) sdk.Digest {
 		return r.head.Facet(f)
 	}
 	if r.state == sdk.Succeeded {
-		h := checkpoint.Head{Output: r.output, Degraded: r.degraded, Attempts: int(r.attempts)}
+		h := checkpoint.Head{Output: r.output, Degraded: r.degraded, Attempts: int(r.attempts), Facets: r.facets}
 		return h.Facet(f)
+	}
+	if r.facets != nil && f != sdk.FacetOutput {
+		return r.facets[f-sdk.FacetStatus]
 	}
 	return checkpoint.FacetDigest(f, r.state, r.err, int(r.attempts))
 }
 
 func taken(h *checkpoint.Head) result {
-	return result{state: h.Outcome.State(), degraded: h.Degraded, attempts: int32(h.Attempts), seq: h.Seq, id: h.ID, key: h.Plan, data: h.Data, output: h.Output, head: h}
+	return result{state: h.Outcome.State(), degraded: h.Degraded, attempts: int32(h.Attempts), seq: h.Seq, id: h.ID, key: h.Plan, data: h.Data, output: h.Output, head: h,
+		facets: h.Facets, took: h.Took, tokens: h.Tokens, expires: h.Expires}
 }
 
 // outputs holds the outputs that steps still to run may read: those made in
@@ -48,26 +57,26 @@ type outputs struct {
 	budget int64
 
 	mu   sync.Mutex
-	held map[int32]json.RawMessage
+	held map[unit]json.RawMessage
 	size int64
 }
 
 // put keeps an output until drop. One that the store has too is kept only
 // within the budget.
-func (o *outputs) put(step int32, data json.RawMessage, stored bool) {
+func (o *outputs) put(u unit, data json.RawMessage, stored bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if stored && o.size+int64(len(data)) > o.budget {
 		return
 	}
-	o.held[step] = data
+	o.held[u] = data
 	o.size += int64(len(data))
 }
 
 // get returns a step's output, from the store if it is not held.
-func (o *outputs) get(step int32, ref checkpoint.DataRef) (json.RawMessage, error) {
+func (o *outputs) get(u unit, ref checkpoint.DataRef) (json.RawMessage, error) {
 	o.mu.Lock()
-	data, ok := o.held[step]
+	data, ok := o.held[u]
 	o.mu.Unlock()
 	if ok {
 		return data, nil
@@ -78,17 +87,17 @@ func (o *outputs) get(step int32, ref checkpoint.DataRef) (json.RawMessage, erro
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, ok := o.held[step]; !ok && o.size+int64(len(data)) <= o.budget {
-		o.held[step] = data
+	if _, ok := o.held[u]; !ok && o.size+int64(len(data)) <= o.budget {
+		o.held[u] = data
 		o.size += int64(len(data))
 	}
 	return data, nil
 }
 
 // drop forgets a step's output.
-func (o *outputs) drop(step int32) {
+func (o *outputs) drop(u unit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.size -= int64(len(o.held[step]))
-	delete(o.held, step)
+	o.size -= int64(len(o.held[u]))
+	delete(o.held, u)
 }

@@ -24,7 +24,7 @@ type holdHeap []queuedSeq
 
 func (h holdHeap) Len() int { return len(h) }
 func (h holdHeap) Less(i, j int) bool {
-	return h[i].seq < h[j].seq || h[i].seq == h[j].seq && h[i].step < h[j].step
+	return h[i].seq < h[j].seq || h[i].seq == h[j].seq && h[i].node < h[j].node
 }
 func (h holdHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *holdHeap) Push(x any)   { *h = append(*h, x.(queuedSeq)) }

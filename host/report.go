@@ -10,77 +10,128 @@ import (
 
 // noted is told that a step has a state now.
 func (r *run) noted(c command) {
-	w, i := r.working[c.step], c.step
-	e := Event{Step: r.address(i), Attempt: int(c.attempt), Error: c.err}
+	w, u := r.working[c.node], r.unit(c.node)
+	i := u.step
+	e := Event{Step: r.address(u), Attempt: int(c.attempt), Error: c.err}
 	if w != nil {
 		e.Took = w.took
 	}
 	if !c.final { // a retry is waiting
 		e.Type, e.Delay = EventAttemptFailed, c.after
-		delete(r.working, i)
+		if c.which > 0 {
+			e.Reason = "falls back"
+		}
+		delete(r.working, c.node)
 		r.add(e)
 		return
 	}
 	if w == nil || w.started.IsZero() {
 		e.Attempt = 0 // it ended before an attempt of this continuation began
 	}
-	res := &r.results[i]
+	res := r.result(u)
+	delete(r.lastErr, c.node)
 	switch c.state {
 	case sdk.Succeeded:
 		if w.reused != nil {
-			r.reused(i, w.reused, true)
+			r.reused(u, w.reused, true)
 			break
 		}
-		r.counts.Ran++
+		if r.counted(u) {
+			r.counts.Ran++
+		}
 		e.Type, e.Checkpoint, e.Seq, e.Usage = EventSucceeded, res.id, res.seq, w.usage
 		r.add(e)
 	case sdk.Skipped:
-		r.counts.Skipped++
-		e.Type, e.Attempt, e.Reason = EventSkipped, 0, r.skipReason(i, w)
-		res.state = sdk.Skipped
+		if r.counted(u) {
+			r.counts.Skipped++
+		}
+		e.Type, e.Attempt, e.Reason = EventSkipped, 0, r.skipReason(u, w)
+		if c.err != nil {
+			e.Reason = "failed, and on_failure = skip"
+			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(c.attempt), Error: c.err})
+		} else {
+			res.state = sdk.Skipped
+		}
 		r.add(e)
 	case sdk.Failed:
-		r.counts.Failed++
 		e.Type = EventFailed
+		if !r.counted(u) {
+			if err := r.instancesFailed(i); err != nil {
+				c.err, e.Error = err, err
+			} else { // putting them together failed
+				r.failures = append(r.failures, Failure{Step: e.Step, Error: c.err})
+			}
+		} else {
+			r.counts.Failed++
+			r.failures = append(r.failures, Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err})
+		}
 		*res = result{state: sdk.Failed, err: c.err, attempts: c.attempt}
-		r.failures = append(r.failures, Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err})
+		if f := r.fanouts[i]; f != nil && u.inst < 0 {
+			res.facets = f.facets()
+		}
 		r.add(e)
 	case sdk.Cancelled:
-		r.counts.Cancelled++
+		if r.counted(u) {
+			r.counts.Cancelled++
+		}
 		e.Type = EventCancelled
 		*res = result{state: sdk.Cancelled, err: c.err, attempts: c.attempt}
 		r.add(e)
 	}
-	delete(r.working, i)
-	for _, u := range r.s.f.graph.Upstream(i) {
-		if r.consumers[u]--; r.consumers[u] == 0 {
-			r.outputs.drop(u)
+	delete(r.working, c.node)
+	if u.inst >= 0 {
+		return
+	}
+	r.drop(i)
+	for _, up := range r.s.f.graph.Upstream(i) {
+		r.consumers[up]--
+		r.drop(up)
+	}
+}
+
+// drop forgets the outputs of a step that has ended and that nothing reads any
+// more.
+func (r *run) drop(step int32) {
+	if r.consumers[step] > 0 || !r.results[step].state.Ended() {
+		return
+	}
+	r.outputs.drop(unit{step, -1})
+	if f := r.fanouts[step]; f != nil {
+		for k := range f.each {
+			r.outputs.drop(unit{step, int32(k)})
 		}
 	}
 }
 
-func (r *run) skipReason(i int32, w *work) string {
+func (r *run) skipReason(u unit, w *work) string {
 	if w != nil && w.end == endSkipped {
 		return "condition: when is false"
 	}
-	for _, ref := range r.s.f.graph.Refs(i) {
-		if ref.Kind != recovery.Hard {
+	refs := r.s.f.graph.AllRefs(u.step)
+	for k := range refs {
+		if refs[k].Kind != recovery.Hard {
 			continue
 		}
-		switch r.results[ref.Step].state {
-		case sdk.Skipped:
-			return "upstream_skipped: " + r.address(ref.Step) + " was skipped"
-		case sdk.Failed:
-			return "upstream_failed: " + r.address(ref.Step) + " failed"
+		of := unit{refs[k].Step, -1}
+		if refs[k].Paired && u.inst >= 0 && r.fanouts[of.step] != nil {
+			of.inst = u.inst
+		}
+		switch res := r.result(of); {
+		case res.state == sdk.Failed, res.state == sdk.Skipped && res.err != nil:
+			return "upstream_failed: " + r.address(of) + " failed"
+		case res.state == sdk.Skipped:
+			return "upstream_skipped: " + r.address(of) + " was skipped"
 		}
 	}
 	return "upstream"
 }
 
-// reused reports that a record stands for step i. late: found while running.
-func (r *run) reused(i int32, h *checkpoint.Head, late bool) {
+// reused reports that a record stands for a step or instance. late: found while
+// running.
+func (r *run) reused(u unit, h *checkpoint.Head, late bool) {
+	i := u.step
 	state := h.Outcome.State()
-	e := Event{Type: EventReused, Step: r.address(i), State: &state, Checkpoint: h.ID, Seq: h.Seq, Reason: "unchanged"}
+	e := Event{Type: EventReused, Step: r.address(u), State: &state, Checkpoint: h.ID, Seq: h.Seq, Reason: "unchanged"}
 	p := &r.s.plan.Steps[i]
 	switch {
 	case h.Outcome != checkpoint.Succeeded:
@@ -88,7 +139,11 @@ func (r *run) reused(i int32, h *checkpoint.Head, late bool) {
 		e.Type, e.State, e.Reason = EventSkipped, nil, r.s.why(r.ctx, i, nil)
 		r.add(e)
 		return
-	case h.Step != "" && h.Step != e.Step:
+	case u.inst >= 0 && h.Step == r.s.f.steps[i].address:
+		if h.Instance != r.instance(u) {
+			e.Reason = "moved from " + instanceAddress(h.Step, h.Instance)
+		}
+	case h.Step != "" && h.Step != r.s.f.steps[i].address:
 		e.Reason = "same computation as " + h.Step
 		if p.Reason.Why == recovery.WhyRenamed {
 			e.Reason = "renamed from " + h.Step
@@ -112,7 +167,7 @@ func (r *run) reportPlan() {
 	r.add(Event{Type: EventRunStarted, Workflow: rec.Workflow, Follows: rec.Follows, Continued: rec.Continued, Counts: &start})
 	for i := range r.s.plan.Steps {
 		if hd := r.s.plan.Steps[i].Head; hd != nil {
-			r.reused(int32(i), hd, false)
+			r.reused(unit{int32(i), -1}, hd, false)
 		}
 	}
 }

@@ -21,24 +21,26 @@ type RetryPolicy struct {
 	MaxDelay    time.Duration // 0 = none
 	Jitter      float64       // the delay varies by this share of itself, 0..1
 	MaxDuration time.Duration // from the first attempt to the start of the next; 0 = none
+	Before      int           // the action to run before the next attempt, from 1; 0 = none
 }
 
-// backoff decides whether a failed step is tried again and after which delay.
+// backoff decides whether a failed step is tried again, after which delay and by
+// which policy; -1 says that it is not.
 // tries counts the failures each policy has had before this one, and is
 // updated. elapsed is the time since the first attempt began. seed makes the
 // jitter: equal seeds give equal delays.
-func backoff(ps []RetryPolicy, tries []int, err *sdk.Error, elapsed time.Duration, seed checkpoint.Fingerprint) (time.Duration, bool) {
+func backoff(ps []RetryPolicy, tries []int, err *sdk.Error, elapsed time.Duration, seed checkpoint.Fingerprint) (time.Duration, int) {
 	if err.Class.Deterministic() {
-		return 0, false
+		return 0, -1
 	}
 	k := slices.IndexFunc(ps, func(p RetryPolicy) bool { return slices.Contains(p.On, err.Class) })
 	if k < 0 {
-		return 0, false
+		return 0, -1
 	}
 	p := &ps[k]
 	tries[k]++
 	if tries[k] >= p.MaxAttempts {
-		return 0, false
+		return 0, -1
 	}
 	d := float64(p.Delay)
 	if p.Exponential {
@@ -54,7 +56,7 @@ func backoff(ps []RetryPolicy, tries []int, err *sdk.Error, elapsed time.Duratio
 	delay := time.Duration(min(d, float64(math.MaxInt64/2)))
 	delay = max(delay, err.RetryAfter())
 	if p.MaxDuration > 0 && elapsed+delay > p.MaxDuration {
-		return 0, false
+		return 0, -1
 	}
-	return delay, true
+	return delay, k
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,9 +28,17 @@ type RunOptions struct {
 // evaluator is what a run needs of hcl.Evaluator.
 type evaluator interface {
 	Identity(step int) (hcl.Identity, hcl.Diagnostics)
+	ForEach(step int, s hcl.Scope) (hcl.Expansion, hcl.Diagnostics)
+	EachIdentity(step int, each *hcl.Each) (sdk.Digest, hcl.Diagnostics)
 	When(step int, s hcl.Scope) (bool, hcl.Diagnostics)
 	Input(step int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	Config(plugin int) (json.RawMessage, hcl.Diagnostics)
+	Salt(step int, each *hcl.Each) (sdk.Digest, hcl.Diagnostics)
+	Precondition(step int, s hcl.Scope) (string, hcl.Diagnostics)
+	Postcondition(step int, s hcl.Scope) (string, hcl.Diagnostics)
+	CheckInput(step, k int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
+	FallbackOutput(step, k int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
+	FallbackInput(step, k int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	CheckOutput(step int, out json.RawMessage) error
 	Output(i int, up hcl.Upstream) (json.RawMessage, hcl.Diagnostics)
 }
@@ -56,7 +65,9 @@ type session struct {
 	policies  []stepPolicy
 	chain     []checkpoint.RunID // the runs of the chain, this one included, oldest first
 	past      past
-	blocked   map[int32]*sdk.Error // steps that must not start again without a person
+	tries     map[string]int32          // by address: attempts already made in the run
+	reruns    map[int32]map[string]bool // by step: the instances that were asked for; nil = all
+	blocked   map[int32]*sdk.Error      // steps that must not start again without a person
 }
 
 // inputs are the values of a flow's variables, and what evaluates with them.
@@ -177,17 +188,34 @@ func (s *session) define() error {
 		base.Digest(id.Config)
 		base.Digest(id.Type)
 		base.Digest(id.Salt)
-		s.bases[i] = base.Sum()
-		local := checkpoint.NewHasher("engine/local/1")
-		local.Fingerprint(s.bases[i])
-		local.Digest(id.Input)
-		local.Digest(id.When)
-		for _, r := range st.Facets {
-			local.Int(int(r.Facet))
-			local.Int(int(r.Kind))
-			local.Int(boolInt(r.Order))
+		if !id.Checks.IsZero() {
+			base.Digest(id.Checks)
 		}
-		locals[i] = local.Sum()
+		s.bases[i] = base.Sum()
+		key := func(each sdk.Digest, sets ...[]hcl.FacetRef) checkpoint.Fingerprint {
+			local := checkpoint.NewHasher("engine/local/1")
+			local.Fingerprint(s.bases[i])
+			local.Digest(id.Input)
+			local.Digest(id.When)
+			if !each.IsZero() {
+				local.Digest(each)
+			}
+			for _, facets := range sets {
+				for _, r := range facets {
+					local.Int(int(r.Facet))
+					local.Int(int(r.Kind))
+					local.Int(boolInt(r.Order))
+				}
+			}
+			return local.Sum()
+		}
+		locals[i] = key(id.ForEach, st.Facets[:st.KeyFacets])
+		if st.ForEach { // what the collection is made of is no part of an instance
+			s.defs[i].Instance = key(sdk.Digest{}, st.Facets[:st.WhenFacets], st.Facets[st.WhenFacets+st.EachFacets:st.KeyFacets])
+		}
+		if !id.Judge.IsZero() {
+			s.defs[i].Judge = &id.Judge
+		}
 		s.defs[i].Reuse = st.reuse
 		if st.HasWhen {
 			when := checkpoint.NewHasher("engine/when/1")
@@ -200,6 +228,7 @@ func (s *session) define() error {
 	}
 	for i, o := range s.f.graph.Occurrences(locals) {
 		s.defs[i].Local = checkpoint.Numbered(locals[i], o)
+		s.defs[i].Instance = checkpoint.Numbered(s.defs[i].Instance, o)
 		if o > 0 { // equal twins have equal bases, so the number goes there too
 			s.bases[i] = checkpoint.Numbered(s.bases[i], o)
 		}
@@ -236,7 +265,7 @@ func boolInt(b bool) int {
 func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	h := s.h
 	s.options = recovery.Options{Run: s.record.ID, Chain: s.record.Chain, Now: time.Now(), Targets: s.f.targets, Lost: map[checkpoint.Seq]bool{}}
-	if s.options.Rerun, err = s.f.nodes(o.Rerun); err != nil {
+	if s.options.Rerun, s.reruns, err = s.f.units(o.Rerun); err != nil {
 		return err
 	}
 	if len(o.Targets) > 0 {
@@ -294,6 +323,60 @@ func (f *Flow) nodes(addresses []string) ([]int32, error) {
 		is = append(is, int32(i))
 	}
 	return is, nil
+}
+
+// units finds steps and instances by address: "step.a", "a", a["k"]. Of a step
+// that is named without instance, the names are nil.
+func (f *Flow) units(addresses []string) ([]int32, map[int32]map[string]bool, error) {
+	var is []int32
+	names := map[int32]map[string]bool{}
+	for _, a := range addresses {
+		step, name, err := splitInstance(a)
+		if err != nil {
+			return nil, nil, err
+		}
+		found, err := f.nodes([]string{step})
+		if err != nil {
+			return nil, nil, err
+		}
+		i := found[0]
+		if name != "" && !f.steps[i].ForEach {
+			return nil, nil, &UsageError{fmt.Sprintf("%s has no for_each and no instances; name it without [%s]", f.steps[i].address, name)}
+		}
+		was, twice := names[i]
+		switch {
+		case name == "":
+			names[i] = nil
+		case !twice:
+			names[i] = map[string]bool{name: true}
+		case was != nil:
+			was[name] = true
+		}
+		if !twice {
+			is = append(is, i)
+		}
+	}
+	return is, names, nil
+}
+
+// splitInstance takes an address apart: step.a["k"] is step.a and "k".
+func splitInstance(address string) (step, name string, err error) {
+	open := strings.IndexByte(address, '[')
+	if open < 0 {
+		return address, "", nil
+	}
+	key, closed := strings.CutSuffix(address[open+1:], "]")
+	if _, e := strconv.ParseUint(key, 10, 31); e != nil && (!closed || sdk.CheckJSON([]byte(key)) != nil || key[0] != '"') {
+		return "", "", &UsageError{fmt.Sprintf("%q is no address of an instance; write step.NAME[0] or 'step.NAME[\"key\"]', in single quotes", address)}
+	}
+	return address[:open], instanceName([]byte(key)), nil
+}
+
+// rerun: the step, or the instance of this name, was asked for. Without a name
+// it says whether anything of the step was.
+func (s *session) rerun(step int32, name string) bool {
+	names, asked := s.reruns[step]
+	return asked && (name == "" || names == nil || names[name])
 }
 
 // toRun counts the steps that will run, and those that run unless their

@@ -17,7 +17,6 @@ import (
 func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string {
 	p := &s.plan.Steps[i]
 	h := p.Reason.Head
-	age := func(t time.Time) string { return time.Since(t).Round(time.Second).String() }
 	switch p.Reason.Why {
 	case recovery.WhyCurrent:
 		return "unchanged"
@@ -26,27 +25,24 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 	case recovery.WhyNeverRan:
 		return s.neverSucceeded(i)
 	case recovery.WhyChanged:
-		return s.changed(ctx, i, h, lineage)
+		if lineage == nil {
+			lineage = s.plannedLineage(i)
+		}
+		return s.changed(ctx, i, h, s.parts[i], s.f.graph.Refs(i), lineage)
 	case recovery.WhyUpstream:
 		switch {
 		case h == nil:
 			return s.neverSucceeded(i)
 		case lineage != nil:
-			return s.changed(ctx, i, h, lineage)
+			return s.changed(ctx, i, h, s.parts[i], s.f.graph.Refs(i), lineage)
 		}
 		return "unknown until " + s.f.steps[p.Reason.Upstream].address + ": reused if its answer is the same"
-	case recovery.WhyExpired:
-		return fmt.Sprintf("due, expired %s ago (ttl %s)", age(h.Expires), h.Expires.Sub(h.Created).Round(time.Second))
-	case recovery.WhyNever:
-		return "due, reuse = never"
-	case recovery.WhyOtherRun:
-		return fmt.Sprintf("due, its result belongs to the runs of %s and is not reused in another", h.Chain)
-	case recovery.WhyDegraded:
-		return "due, its result was degraded"
-	case recovery.WhyHusk:
-		return "its output was not kept (mode = volatile) and a step below needs it"
+	case recovery.WhyExpired, recovery.WhyNever, recovery.WhyOtherRun, recovery.WhyDegraded, recovery.WhyFailed, recovery.WhyHusk:
+		return s.due(p.Reason.Why, h)
 	case recovery.WhyLost:
 		return fmt.Sprintf("its stored output (%s) is missing or damaged and a step below needs it", h.ID)
+	case recovery.WhyJudge:
+		return "its postconditions changed: reused if its stored answer holds"
 	case recovery.WhyRerun:
 		return "asked for with --rerun"
 	case recovery.WhySkipped:
@@ -54,6 +50,46 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 			return "upstream_skipped: " + s.f.steps[p.Reason.Upstream].address + " was skipped"
 		}
 		return "condition: when is false"
+	}
+	return ""
+}
+
+// why says in words why a worker runs w, which res says was not found.
+func (r *run) why(w *work, res *recovery.Resolution) string {
+	if w.inst < 0 {
+		return r.s.why(w.ctx, w.step, w.lineage)
+	}
+	s := r.s
+	if res.Run && res.Why == recovery.WhyRerun {
+		return "asked for with --rerun"
+	}
+	switch h := s.plan.InstanceHead(w.step, w.in.Name); {
+	case h == nil && r.tried(w.unit) > 0:
+		return "has not succeeded yet"
+	case h == nil:
+		return "never ran"
+	case res.Run:
+		return s.due(res.Why, h)
+	default:
+		return s.changed(w.ctx, w.step, h, r.parts(w), r.refs(w), w.lineage)
+	}
+}
+
+// due says in words why a record that was found does not count.
+func (s *session) due(why recovery.Why, h *checkpoint.Head) string {
+	switch why {
+	case recovery.WhyExpired:
+		return fmt.Sprintf("due, expired %s ago (ttl %s)", time.Since(h.Expires).Round(time.Second), h.Expires.Sub(h.Created).Round(time.Second))
+	case recovery.WhyNever:
+		return "due, reuse = never"
+	case recovery.WhyOtherRun:
+		return fmt.Sprintf("due, its result belongs to the runs of %s and is not reused in another", h.Chain)
+	case recovery.WhyDegraded:
+		return "due, its result was degraded"
+	case recovery.WhyFailed:
+		return "due, it failed and was skipped"
+	case recovery.WhyHusk:
+		return "its output was not kept (mode = volatile) and a step below needs it"
 	}
 	return ""
 }
@@ -67,7 +103,8 @@ func (s *session) neverSucceeded(i int32) string {
 }
 
 // changed names the differences between the step's newest record and now.
-func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, lineage []sdk.Digest) string {
+// refs are those whose digests lineage holds.
+func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, now []checkpoint.NamedDigest, refs []recovery.Ref, lineage []sdk.Digest) string {
 	const unknown = "its definition changed"
 	rec, err := s.h.o.Store.Record(ctx, s.h.o.Tenant, h.Seq)
 	if err != nil {
@@ -90,11 +127,9 @@ func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, line
 	}
 	var up []checkpoint.UpstreamDigest
 	if lineage != nil {
-		up = s.upstream(i, lineage)
-	} else if p := s.plan.Steps[i]; p.Reason.Upstream < 0 {
-		up = s.upstream(i, s.plannedLineage(i))
+		up = s.upstream(refs, lineage)
 	}
-	for _, c := range recovery.Changes(&was, s.parts[i], up) {
+	for _, c := range recovery.Changes(&was, now, up) {
 		switch {
 		case c.Old == "":
 			parts = append(parts, c.Part+" added")
@@ -130,8 +165,7 @@ func (s *session) plannedLineage(i int32) []sdk.Digest {
 	return ds
 }
 
-func (s *session) upstream(i int32, lineage []sdk.Digest) []checkpoint.UpstreamDigest {
-	refs := s.f.graph.Refs(i)
+func (s *session) upstream(refs []recovery.Ref, lineage []sdk.Digest) []checkpoint.UpstreamDigest {
 	if len(lineage) != len(refs) {
 		return nil
 	}
@@ -160,6 +194,8 @@ func identity(id *hcl.Identity) []checkpoint.NamedDigest {
 		add(v.Name, v.Value)
 	}
 	add("when", id.When)
+	add("for_each", id.ForEach)
+	add("checks", id.Checks)
 	add("output_type", id.Type)
 	add("salt", id.Salt)
 	add("plugin config", id.Config)

@@ -22,6 +22,12 @@ type Definition struct {
 	Local checkpoint.Fingerprint // local key, Numbered
 	When  checkpoint.Fingerprint // key of `when` alone; zero without `when`
 	Reuse Reuse
+	// Instance is the local key of an instance of a step with for_each, which
+	// holds nothing of the collection; zero without for_each.
+	Instance checkpoint.Fingerprint
+	// Judge is the digest of the postconditions; nil without any. A record that
+	// others have judged is taken when its output holds before these.
+	Judge *sdk.Digest
 }
 
 // Options say for which run, when and what is planned.
@@ -77,6 +83,8 @@ const (
 	WhyHusk                // its output was not kept, and a step below needs it
 	WhyLost                // its output is missing or damaged, and a step below needs it
 	WhyRerun               // asked for
+	WhyFailed              // failed and was skipped in an earlier run
+	WhyJudge               // the postconditions that judged Reason.Head have changed
 	WhySkipped             // skipped, as its record or its upstream says
 )
 
@@ -204,6 +212,10 @@ func (p *Plan) judge(i int32, own *checkpoint.Head, rerun []bool) {
 			s.Verdict, s.Reason.Why = Due, why
 			return
 		}
+		if judges(def, h) {
+			s.Verdict, s.Reason.Why = Unknown, WhyJudge
+			return
+		}
 		s.Verdict, s.Head = Current, h
 		if h != own && h.Step != p.g.addresses[i] {
 			s.Reason.Why = WhyRenamed
@@ -303,6 +315,8 @@ func (p *Plan) firstOpen(refs []Ref) int32 {
 // due says whether h, found under the right key, must not be taken now.
 func (p *Plan) due(def *Definition, h *checkpoint.Head) (Why, bool) {
 	switch {
+	case h.Outcome == checkpoint.SkippedFailure && h.Run != p.o.Run:
+		return WhyFailed, true
 	case h.Outcome != checkpoint.Succeeded:
 		return 0, false
 	case !h.Expires.IsZero() && !p.o.Now.Before(h.Expires):
@@ -315,6 +329,11 @@ func (p *Plan) due(def *Definition, h *checkpoint.Head) (Why, bool) {
 		return WhyDegraded, true
 	}
 	return 0, false
+}
+
+// judges: the output of h must be judged before it is taken.
+func judges(def *Definition, h *checkpoint.Head) bool {
+	return def.Judge != nil && h.Outcome == checkpoint.Succeeded && h.Judged != *def.Judge
 }
 
 func (p *Plan) hasData(h *checkpoint.Head) bool {

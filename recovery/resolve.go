@@ -9,6 +9,9 @@ import (
 type Resolution struct {
 	Key  checkpoint.Fingerprint // its plan key
 	Head *checkpoint.Head       // the record to take; nil: none under the plan key
+	// Judge says that Head may be taken if its output holds before the
+	// postconditions as they are now.
+	Judge bool
 	// Run says that the step runs whatever its content key says: it is due,
 	// was asked for, or its output was not kept. Why is the reason.
 	Run bool
@@ -34,22 +37,81 @@ func (p *Plan) Resolve(i int32, lineage []sdk.Digest) Resolution {
 	} else if !p.hasData(h) {
 		r.Run, r.Why = true, WhyHusk
 	} else {
-		r.Head = h
+		r.Head, r.Judge = h, judges(def, h)
 	}
 	return r
 }
 
-// WhenKey is the plan key of a step that its `when` skips. lineage holds the
-// digests of WhenRefs(i).
-func (p *Plan) WhenKey(i int32, lineage []sdk.Digest) checkpoint.Fingerprint {
-	return checkpoint.PlanKey(p.defs[i].When, sdk.Digest{}, lineage)
+// Instance is one instance of a step with for_each, or with the zero value the
+// step itself.
+type Instance struct {
+	Name       string     // its key as it stands in brackets: 0, "k"
+	Each       sdk.Digest // of the parts of `each` that it names
+	Occurrence int        // among the instances with equal Each
+	// Paired says that it follows an instance of another step, so that equal
+	// ones were not numbered.
+	Paired bool
+	Rerun  bool // it was asked for
 }
 
-// ResolveContent decides a step by its content key, after Resolve found
-// nothing: the record of an equal computation, or nil. Taking it is committed
-// like a result.
-func (p *Plan) ResolveContent(i int32, content checkpoint.Fingerprint) *checkpoint.Head {
-	h := p.index.ByContent(content, p.g.addresses[i], "", p.o.Run)
+// ResolveInstance is Resolve for an instance. lineage holds the digests of
+// Refs(i) without EachRefs(i): what the collection is made of does not count,
+// only what it gave this instance.
+func (p *Plan) ResolveInstance(i int32, in Instance, lineage []sdk.Digest) Resolution {
+	def := &p.defs[i]
+	r := Resolution{Key: checkpoint.PlanKey(checkpoint.Numbered(def.Instance, in.Occurrence), in.Each, lineage)}
+	if in.Rerun {
+		r.Run, r.Why = true, WhyRerun
+		return r
+	}
+	h := p.index.ByPlan(r.Key, p.g.addresses[i], in.Name, p.o.Run)
+	if h == nil && !in.Paired {
+		h = p.moved(i, p.index.PlanHeads(r.Key))
+	}
+	if h == nil {
+		h = p.renamed(p.index.PlanHeads(r.Key))
+	}
+	if h == nil {
+		return r
+	}
+	if why, due := p.due(def, h); due {
+		r.Run, r.Why = true, why
+	} else if !p.hasData(h) {
+		r.Run, r.Why = true, WhyHusk
+	} else {
+		r.Head, r.Judge = h, judges(def, h)
+	}
+	return r
+}
+
+// moved is the newest record that an instance of step i made under another
+// place. It may be of this very run, which was continued after its collection
+// was edited: equal instances are numbered, so no other has this key.
+func (p *Plan) moved(i int32, hs []*checkpoint.Head) (newest *checkpoint.Head) {
+	for _, h := range hs {
+		if h.Step == p.g.addresses[i] && (newest == nil || newest.Seq < h.Seq) {
+			newest = h
+		}
+	}
+	return newest
+}
+
+// InstanceHead is the newest record of an instance; nil if there is none.
+func (p *Plan) InstanceHead(i int32, name string) *checkpoint.Head {
+	return p.index.Head(p.g.addresses[i], name)
+}
+
+// WhenKey is the plan key of a step, or of the instance with this digest of
+// `each`, that its `when` skips. lineage holds the digests of WhenRefs(i).
+func (p *Plan) WhenKey(i int32, each sdk.Digest, lineage []sdk.Digest) checkpoint.Fingerprint {
+	return checkpoint.PlanKey(p.defs[i].When, each, lineage)
+}
+
+// ResolveContent decides a step, or the instance of this name, by its content
+// key, after Resolve found nothing: the record of an equal computation, or nil.
+// Taking it is committed like a result.
+func (p *Plan) ResolveContent(i int32, name string, content checkpoint.Fingerprint) *checkpoint.Head {
+	h := p.index.ByContent(content, p.g.addresses[i], name, p.o.Run)
 	if h == nil {
 		h = p.renamed(p.index.ContentHeads(content))
 	}

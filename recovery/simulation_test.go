@@ -243,7 +243,7 @@ func (w *world) apply(crash int) (used, bool) {
 		}
 		wl, skip := lineage(g.WhenRefs(i))
 		if w.when[i] > 0 && !skip && !condition(defs[i], wl) {
-			h := &checkpoint.Head{Step: g.Address(i), Run: w.run, Chain: "r_1", Outcome: checkpoint.SkippedCondition, Local: defs[i].When, Plan: p.WhenKey(i, wl), Lineage: wl}
+			h := &checkpoint.Head{Step: g.Address(i), Run: w.run, Chain: "r_1", Outcome: checkpoint.SkippedCondition, Local: defs[i].When, Plan: p.WhenKey(i, sdk.Digest{}, wl), Lineage: wl}
 			flush(i)
 			w.commit(h)
 			final[i] = h
@@ -262,7 +262,7 @@ func (w *world) apply(crash int) (used, bool) {
 		}
 		h := &checkpoint.Head{Step: g.Address(i), Run: w.run, Chain: "r_1", Local: defs[i].Local, Plan: res.Key, Lineage: ds, Content: checkpoint.PlanKey(defs[i].Local, sdk.Digest{1}, ds)}
 		if !res.Run {
-			if from := p.ResolveContent(i, h.Content); from != nil {
+			if from := p.ResolveContent(i, "", h.Content); from != nil {
 				h.Output, h.Data, h.Expires, h.Chain = from.Output, from.Data, from.Expires, from.Chain
 				flush(i)
 				w.commit(h)

@@ -25,6 +25,7 @@ type region struct {
 	stopping bool // the run was cancelled
 
 	steps                    map[string]*liveStep
+	expanded                 map[string]bool // steps whose instances are counted
 	running, waiting, failed []*liveStep
 }
 
@@ -45,7 +46,7 @@ const maxEmitted = 1 << 10
 func (r *region) observe(e *host.Event) {
 	switch e.Type {
 	case host.EventRunStarted:
-		*r = region{began: e.Time, steps: map[string]*liveStep{}, planning: true, stopping: r.stopping}
+		*r = region{began: e.Time, steps: map[string]*liveStep{}, expanded: map[string]bool{}, planning: true, stopping: r.stopping}
 		if e.Counts != nil {
 			r.total = e.Counts.ToRun + e.Counts.ToDecide
 		}
@@ -64,6 +65,11 @@ func (r *region) observe(e *host.Event) {
 			r.total++
 		}
 		r.end(e.Step)
+	case host.EventExpanded:
+		if e.Instances > 0 { // they are counted instead of the step
+			r.total += e.Instances - 1
+			r.expanded[e.Step] = true
+		}
 	case host.EventStarted:
 		r.leave(e.Step)
 		s := &liveStep{name: e.Step, attempt: e.Attempt, since: e.Time, text: oneLine(e.Reason)}
@@ -75,11 +81,16 @@ func (r *region) observe(e *host.Event) {
 		r.steps[e.Step] = s
 		r.waiting = append(r.waiting, s)
 	case host.EventSucceeded:
-		r.ran++
+		if !r.expanded[e.Step] {
+			r.ran++
+		}
 		r.end(e.Step)
 	case host.EventCancelled:
 		r.end(e.Step)
 	case host.EventFailed:
+		if r.expanded[e.Step] {
+			break // its instances say so
+		}
 		r.ran++
 		r.end(e.Step)
 		r.failed = append(r.failed, &liveStep{name: e.Step, text: oneLine(e.Error.Error())})
@@ -101,6 +112,9 @@ func (r *region) observe(e *host.Event) {
 
 func (r *region) end(step string) {
 	r.leave(step)
+	if r.expanded[step] {
+		return
+	}
 	r.done++
 }
 

@@ -231,6 +231,8 @@ func (v *textApply) line(e *host.Event) string {
 			return word(" (%s): recovery point, reused checkpoint, skipped %s of computation (%s)", e.Checkpoint, saved(e.Saved, e.SavedTokens), oneLine(e.Reason))
 		}
 		return word(" (%s): not needed again, %s saved", e.Checkpoint, saved(e.Saved, e.SavedTokens))
+	case host.EventExpanded:
+		return word(": %s", count(e.Instances, "instance"))
 	case host.EventStarted:
 		s := ""
 		if e.Attempt > 1 {
@@ -241,7 +243,7 @@ func (v *textApply) line(e *host.Event) string {
 		}
 		return word("%s", s)
 	case host.EventAttemptFailed:
-		return fmt.Sprintf("  %-10s %s, attempt %d after %s: %s; again in %s", "retry", e.Step, e.Attempt, short(e.Took), oneLine(e.Error.Error()), short(e.Delay))
+		return fmt.Sprintf("  %-10s %s, attempt %d after %s: %s; %s", "retry", e.Step, e.Attempt, short(e.Took), oneLine(e.Error.Error()), again(e))
 	case host.EventSucceeded:
 		s := fmt.Sprintf(" in %s", short(e.Took))
 		if e.Checkpoint != "" {
@@ -261,6 +263,14 @@ func (v *textApply) line(e *host.Event) string {
 		return fmt.Sprintf("  %-10s %s: %s", oneLine(e.Level), e.Step, oneLine(e.Message)) + fields(e.Fields)
 	}
 	return ""
+}
+
+// again says what follows a failed attempt.
+func again(e *host.Event) string {
+	if e.Reason != "" {
+		return oneLine(e.Reason)
+	}
+	return "again in " + short(e.Delay)
 }
 
 func fields(m map[string]any) string {

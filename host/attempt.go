@@ -1,0 +1,307 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/operation"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// attemptStep runs the prepared attempt, or the fallback that stands for it,
+// judges the answer and makes the record.
+func (r *run) attemptStep(w *work) {
+	st := r.step(w)
+	address := r.address(w.unit)
+	limit := &sdk.Error{Class: sdk.ClassTimeout, Code: "attempt",
+		Message: fmt.Sprintf("%s did not end within its timeout of %s; raise timeout if it needs longer", address, st.timeout)}
+	ctx, cancel := context.WithTimeoutCause(w.ctx, st.timeout, limit)
+	defer cancel()
+	var out, reported json.RawMessage
+	var err *sdk.Error
+	if w.fallback > 0 {
+		out, err = r.fallBack(ctx, w)
+	} else {
+		c := call{use: st.use(), input: w.input, config: w.config, main: true}
+		if out, err = r.call(ctx, w, &c); err == nil {
+			reported = c.context
+		}
+	}
+	if !w.started.IsZero() {
+		w.took = time.Since(w.started)
+	}
+	if err == nil {
+		err = r.judge(ctx, w, out)
+	}
+	if err != nil {
+		w.failed(r.text(err))
+		return
+	}
+	sanitized, bad := st.sanitizer.Sanitize(out, reported)
+	if bad != nil {
+		w.failed(r.text(sdk.AsError(bad)))
+		return
+	}
+	w.sanitized = sanitized
+	w.end, w.tokens = endResult, tokens(w.usage)
+	w.record = r.newRecord(w)
+	w.record.Degraded = w.fallback > 0
+	if w.fallback > 0 {
+		w.record.Context.Error = r.text(w.lastErr)
+	}
+}
+
+// call is one request to a step type, for an attempt of a step: its own, or
+// that of a fallback or a check.
+type call struct {
+	use           hcl.Use
+	input, config json.RawMessage
+	main          bool            // its retries share one idempotency key
+	context       json.RawMessage // the answer's
+}
+
+// call sends a request and returns the output. What was used counts for w.
+func (r *run) call(ctx context.Context, w *work, c *call) (json.RawMessage, *sdk.Error) {
+	s, st, address := r.s, r.step(w), r.address(w.unit)
+	step, err := r.load(ctx, w.step, c.use)
+	if err != nil {
+		return nil, sdk.AsError(err)
+	}
+	ops := operation.New(operation.Options{
+		Sink:    &sink{r: r, step: address, attempt: int(w.attempt)},
+		Network: r.h.o.Network, Grants: s.f.grants(w.step),
+	})
+	defer ops.Close()
+	if w.started.IsZero() {
+		w.started = time.Now()
+		r.note(Event{Type: EventStarted, Step: address, Attempt: int(w.attempt), Reason: w.reason})
+	}
+	deadline, _ := ctx.Deadline()
+	req := &sdk.Request{
+		V: sdk.Version, StepType: c.use.StepType, Workflow: s.f.wf.Name, Run: string(s.record.ID), Step: st.address, Instance: w.in.Name,
+		Attempt: int(w.attempt), IdempotencyKey: w.idem, DeadlineMS: max(time.Until(deadline).Milliseconds(), 1),
+		Engine: r.h.o.Version, Input: c.input, Config: c.config,
+	}
+	if !c.main {
+		h := checkpoint.NewHasher("engine/idempotency/1")
+		h.String(w.idem)
+		h.String(s.f.wf.Plugins[c.use.Plugin].Name)
+		h.String(c.use.StepType)
+		h.Bytes(c.input)
+		req.IdempotencyKey = h.Sum().String()
+	}
+	resp, err := step.Run(ctx, req, ops)
+	w.usage = append(w.usage, ops.Usage()...)
+	if err != nil {
+		return nil, sdk.AsError(err)
+	}
+	w.usage = append(w.usage, resp.Usage...)
+	w.warnings = append(w.warnings, resp.Warnings...)
+	if resp.Error != nil {
+		return nil, resp.Error
+	}
+	c.context = resp.Context
+	if err := s.f.types[stepTypeKey{c.use.Plugin, c.use.StepType}].schemas.output.check(resp.Output, sdk.ClassValidation, "the output"); err != nil {
+		return nil, err
+	}
+	return resp.Output, nil
+}
+
+// fallBack gives the answer of a fallback.
+func (r *run) fallBack(ctx context.Context, w *work) (json.RawMessage, *sdk.Error) {
+	s, st, k := r.s, r.step(w), w.fallback-1
+	scope := w.scope
+	scope.Input, scope.Error = w.input, w.lastErr
+	switch fb := &st.Fallbacks[k]; fb.Kind {
+	case hcl.FallbackOutput:
+		out, diags := s.eval.FallbackOutput(int(w.step), k, scope)
+		if diags.HasErrors() {
+			return nil, inputError(diags)
+		}
+		return out, nil
+	case hcl.FallbackStep:
+		input, diags := s.eval.FallbackInput(int(w.step), k, scope)
+		if diags.HasErrors() {
+			return nil, inputError(diags)
+		}
+		return r.ask(ctx, w, fb.Use, input, "the fallback's input")
+	}
+	h := s.plan.InstanceHead(w.step, w.in.Name)
+	if h == nil || h.Outcome != checkpoint.Succeeded || !h.HasData() {
+		return nil, fellThrough(w.lastErr, "and there is no earlier answer to fall back to")
+	}
+	out, err := r.h.o.Store.Data(ctx, r.h.o.Tenant, h.Data)
+	if err != nil {
+		return nil, fellThrough(w.lastErr, "and the earlier answer cannot be read: "+err.Error())
+	}
+	if err := s.f.types[stepTypeKey{st.Plugin, st.StepType}].schemas.output.check(out, sdk.ClassValidation, "the earlier answer"); err != nil {
+		return nil, fellThrough(w.lastErr, "and "+err.Message)
+	}
+	return out, nil
+}
+
+// fellThrough is the error of the step, with what became of its fallback.
+func fellThrough(err *sdk.Error, why string) *sdk.Error {
+	if err == nil {
+		err = &sdk.Error{Class: sdk.ClassInternal}
+	}
+	e := *err
+	e.Message += "; " + why
+	return &e
+}
+
+// ask calls another step type on behalf of w.
+func (r *run) ask(ctx context.Context, w *work, use hcl.Use, input json.RawMessage, what string) (json.RawMessage, *sdk.Error) {
+	if err := r.s.f.types[stepTypeKey{use.Plugin, use.StepType}].schemas.input.check(input, sdk.ClassInvalidInput, what); err != nil {
+		return nil, err
+	}
+	return r.call(ctx, w, &call{use: use, input: input, config: r.s.configs[use.Plugin]})
+}
+
+// judge says whether an answer counts: its type, then the postconditions, then
+// the checks, which are not asked about the answer of a fallback.
+func (r *run) judge(ctx context.Context, w *work, out json.RawMessage) *sdk.Error {
+	s, st := r.s, r.step(w)
+	if err := sdk.CheckJSON(out); err != nil {
+		return &sdk.Error{Class: sdk.ClassProtocol, Message: "output: " + err.Error()}
+	}
+	if err := s.eval.CheckOutput(int(w.step), out); err != nil {
+		return &sdk.Error{Class: sdk.ClassValidation, Code: "output_type", Message: err.Error()}
+	}
+	scope := w.scope
+	scope.Input, scope.Output = w.input, out
+	if err := r.holds(w, scope); err != nil || w.fallback > 0 {
+		return err
+	}
+	for k := range st.Checks {
+		input, diags := s.eval.CheckInput(int(w.step), k, scope)
+		if diags.HasErrors() {
+			return inputError(diags)
+		}
+		out, err := r.ask(ctx, w, st.Checks[k].Use, input, "the check's input")
+		if err != nil {
+			return err
+		}
+		var verdict struct {
+			OK     *bool  `json:"ok"`
+			Reason string `json:"reason"`
+		}
+		if err := sdk.Unmarshal(out, &verdict); err != nil || verdict.OK == nil {
+			return &sdk.Error{Class: sdk.ClassProtocol, Code: "check", Message: fmt.Sprintf("check %d answered %.200s; a check answers {\"ok\": true} or {\"ok\": false, \"reason\": \"…\"}", k+1, out)}
+		}
+		if !*verdict.OK {
+			return &sdk.Error{Class: sdk.ClassValidation, Code: "check", Message: "the check says no: " + verdict.Reason}
+		}
+	}
+	return nil
+}
+
+// holds judges the postconditions.
+func (r *run) holds(w *work, scope hcl.Scope) *sdk.Error {
+	if r.step(w).Postconditions == 0 {
+		return nil
+	}
+	message, diags := r.s.eval.Postcondition(int(w.step), scope)
+	switch {
+	case diags.HasErrors():
+		return inputError(diags)
+	case message != "":
+		return &sdk.Error{Class: sdk.ClassValidation, Code: "postcondition", Message: message}
+	}
+	return nil
+}
+
+// newRecord is the record of w without what follows from the output.
+func (r *run) newRecord(w *work) *checkpoint.Record {
+	s, st := r.s, r.step(w)
+	now := time.Now().UTC()
+	rec := &checkpoint.Record{Head: checkpoint.Head{
+		Step: st.address, Instance: w.in.Name, Run: s.record.ID, Chain: s.record.Chain, Local: s.defs[w.step].Local, Plan: w.key, Content: w.content,
+		Lineage: w.lineage, Attempts: int(w.attempt), Created: now, Took: w.took, Tokens: w.tokens,
+	}}
+	if w.inst >= 0 {
+		rec.Local = s.defs[w.step].Instance
+	}
+	if j := s.defs[w.step].Judge; j != nil {
+		rec.Judged = *j
+	}
+	if st.TTL > 0 {
+		rec.Expires = now.Add(st.TTL)
+	}
+	a := s.f.artifacts[st.Plugin]
+	rec.Context = checkpoint.Context{
+		Plugin: s.f.wf.Plugins[st.Plugin].Name, Version: version(s.f, st.Plugin), Artifact: a.Digest, StepType: st.StepType,
+		Engine: r.h.o.Version, Input: w.inputs, Identity: r.parts(w), Upstream: s.upstream(r.refs(w), w.lineage),
+		Producer: checkpoint.Producer{Run: s.record.ID, Step: r.address(w.unit), Attempt: int(w.attempt), Started: w.started.UTC()},
+		Timeout:  st.timeout, Usage: w.usage,
+	}
+	return rec
+}
+
+// parts names the parts of w's local key, for differences.
+func (r *run) parts(w *work) []checkpoint.NamedDigest {
+	ps := r.s.parts[w.step]
+	if w.inst < 0 {
+		return ps
+	}
+	ps = slices.DeleteFunc(slices.Clone(ps), func(p checkpoint.NamedDigest) bool { return p.Name == "for_each" })
+	return append(ps, checkpoint.NamedDigest{Name: "each", Digest: w.in.Each.Short()})
+}
+
+func tokens(us []sdk.Usage) (n int64) {
+	for _, u := range us {
+		n += u.InputTokens + u.OutputTokens
+	}
+	return n
+}
+
+// text is e in the form in which it may be stored and shown.
+func (r *run) text(e *sdk.Error) *sdk.Error {
+	c := *e
+	c.Message, c.Stderr = r.sanitizer.Text(e.Message), r.sanitizer.Text(e.Stderr)
+	return &c
+}
+
+// inputError is what a mistake found while evaluating becomes: the input of
+// the step is wrong, and trying again cannot help.
+func inputError(diags hcl.Diagnostics) *sdk.Error {
+	return &sdk.Error{Class: sdk.ClassInvalidInput, Code: "evaluation", Message: diags.Error()}
+}
+
+// load makes a plugin ready for step i, once per run. A failure is not
+// remembered: the next attempt tries again.
+func (r *run) load(ctx context.Context, i int32, use hcl.Use) (sdk.Step, error) {
+	slot := &r.plugins[use.Plugin]
+	slot.mu.Lock()
+	defer slot.mu.Unlock()
+	if slot.plugin == nil {
+		slow := time.AfterFunc(time.Second, func() {
+			r.note(Event{Type: EventLog, Step: r.s.f.steps[i].address, Level: "info", Message: "making plugin " + r.s.f.wf.Plugins[use.Plugin].Name + " ready; what is compiled is kept for the next time"})
+		})
+		p, err := r.s.f.loaders[use.Plugin].Load(ctx, r.s.f.artifacts[use.Plugin])
+		slow.Stop()
+		if err != nil {
+			return nil, err
+		}
+		slot.plugin, slot.steps = p, map[string]sdk.Step{}
+	}
+	if s := slot.steps[use.StepType]; s != nil {
+		return s, nil
+	}
+	limits := loader.Limits{}
+	if m := r.s.f.artifacts[use.Plugin].Manifest; m != nil {
+		limits.Memory = int64(m.MemoryMB) << 20
+	}
+	s, err := slot.plugin.Step(use.StepType, limits)
+	if err != nil {
+		return nil, err
+	}
+	slot.steps[use.StepType] = s
+	return s, nil
+}
