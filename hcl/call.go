@@ -23,6 +23,8 @@ type fn struct {
 	// quick functions do not look at every element of their arguments, so
 	// these are not measured.
 	quick bool
+	// cost is the work of the call besides looking at its arguments.
+	cost func(args []cty.Value) int
 	// file functions take a path first and read the flow's directory; their
 	// arguments must be known before the run, and what they read is part of
 	// the step's identity.
@@ -58,6 +60,9 @@ func (e *callExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) 
 			return cty.DynamicVal, nil
 		}
 		known = known && a.IsWhollyKnown()
+	}
+	if known && e.fn.cost != nil && !f.spend(e.Range(), 0, e.fn.cost(args)) {
+		return cty.DynamicVal, nil
 	}
 	if known && e.fn.guard != nil {
 		if err := e.fn.guard(args); err != nil {

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/retrace-dev/engine/sdk"
+	yaml "github.com/zclconf/go-cty-yaml"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
@@ -58,11 +59,12 @@ var functions = map[string]*fn{
 
 	"base64decode": {impl: base64DecodeFunc}, "base64encode": {impl: text1(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
 	"csvdecode": {impl: stdlib.CSVDecodeFunc, guard: guardCSV}, "jsondecode": {impl: jsonDecodeFunc}, "jsonencode": {impl: jsonEncodeFunc, whole: true},
-	"urlencode": {impl: text1(url.QueryEscape)},
-	"md5":       {impl: text1(func(s string) string { h := md5.Sum([]byte(s)); return hex.EncodeToString(h[:]) })},
-	"sha1":      {impl: text1(func(s string) string { h := sha1.Sum([]byte(s)); return hex.EncodeToString(h[:]) })},
-	"sha256":    {impl: text1(func(s string) string { h := sha256.Sum256([]byte(s)); return hex.EncodeToString(h[:]) })},
-	"sha512":    {impl: text1(func(s string) string { h := sha512.Sum512([]byte(s)); return hex.EncodeToString(h[:]) })},
+	"urldecode": {impl: urlDecodeFunc}, "urlencode": {impl: text1(url.QueryEscape)}, "uuidv5": {impl: uuidV5Func},
+	"yamldecode": {impl: yamlDecodeFunc, guard: guardYAML, cost: costYAML}, "yamlencode": {impl: yaml.YAMLEncodeFunc, whole: true},
+	"md5":    {impl: text1(func(s string) string { h := md5.Sum([]byte(s)); return hex.EncodeToString(h[:]) })},
+	"sha1":   {impl: text1(func(s string) string { h := sha1.Sum([]byte(s)); return hex.EncodeToString(h[:]) })},
+	"sha256": {impl: text1(func(s string) string { h := sha256.Sum256([]byte(s)); return hex.EncodeToString(h[:]) })},
+	"sha512": {impl: text1(func(s string) string { h := sha512.Sum512([]byte(s)); return hex.EncodeToString(h[:]) })},
 
 	"formatdate": {impl: stdlib.FormatDateFunc}, "timeadd": {impl: stdlib.TimeAddFunc}, "timecmp": {impl: timeCmpFunc},
 	"timestamp": {impl: timestampFunc, with: timestamp},
@@ -268,6 +270,49 @@ var base64DecodeFunc = function.New(&function.Spec{
 			return cty.NilVal, function.NewArgErrorf(0, "the decoded bytes are not UTF-8 text; pass the base64 on and decode it in a step")
 		}
 		return cty.StringVal(string(b)), nil
+	},
+})
+
+var urlDecodeFunc = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "str", Type: cty.String}},
+	Type:   function.StaticReturnType(cty.String),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		s, err := url.QueryUnescape(args[0].AsString())
+		if err != nil {
+			return cty.NilVal, function.NewArgErrorf(0, "not URL-encoded: %s", err)
+		}
+		if !utf8.ValidString(s) {
+			return cty.NilVal, function.NewArgErrorf(0, "the decoded bytes are not UTF-8 text")
+		}
+		return cty.StringVal(s), nil
+	},
+})
+
+// uuidNamespaces are those of RFC 9562, appendix A.
+var uuidNamespaces = map[string]string{
+	"dns": "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "url": "6ba7b811-9dad-11d1-80b4-00c04fd430c8",
+	"oid": "6ba7b812-9dad-11d1-80b4-00c04fd430c8", "x500": "6ba7b814-9dad-11d1-80b4-00c04fd430c8",
+}
+
+var uuidRE = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// uuidV5Func makes the UUID of a name (RFC 9562, 5.5): of equal names always the
+// same. There is no function that makes a random one.
+var uuidV5Func = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "namespace", Type: cty.String}, {Name: "name", Type: cty.String}},
+	Type:   function.StaticReturnType(cty.String),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		space := args[0].AsString()
+		if known, ok := uuidNamespaces[space]; ok {
+			space = known
+		}
+		if space = strings.ToLower(space); !uuidRE.MatchString(space) {
+			return cty.NilVal, function.NewArgErrorf(0, "%s is neither dns, url, oid or x500 nor a UUID", preview(args[0]))
+		}
+		b, _ := hex.DecodeString(strings.ReplaceAll(space, "-", "")) // the pattern has judged it
+		sum := sha1.Sum(append(b, args[1].AsString()...))
+		sum[6], sum[8] = sum[6]&0x0f|0x50, sum[8]&0x3f|0x80
+		return cty.StringVal(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])), nil
 	},
 })
 
