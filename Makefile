@@ -8,8 +8,10 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME = 10s
 TOOLS = .ci/tools
 NODE = .ci/node
+COMPILERS = ASC="$(CURDIR)/$(NODE)/node_modules/assemblyscript/bin/asc.js" CLANG=clang-14 CLANGXX=clang++-14 RUSTC=/usr/bin/rustc ENGINE="$(CURDIR)/bin/engine"
 # Debian 12. The versions decide the bytes of the committed modules.
-APT = gcc libc6-dev clang-14 lld-14 wasi-libc libclang-rt-14-dev-wasm32 rustc libstd-rust-dev-wasm32 protobuf-compiler
+APT = gcc libc6-dev clang-14 lld-14 wasi-libc libclang-rt-14-dev-wasm32 libc++-14-dev-wasm32 libc++abi-14-dev-wasm32 \
+	rustc libstd-rust-dev-wasm32 protobuf-compiler python3-grpcio python3-protobuf
 
 .PHONY: help build steps demo test race toolchains modules modules-check generate generate-check check bench fuzz nightly clean
 
@@ -59,16 +61,16 @@ toolchains: ## install the compilers of the committed modules and of generated c
 	@[ -x $(TOOLS)/protoc-gen-go-grpc ] && [ "$$($(TOOLS)/protoc-gen-go-grpc --version)" = "protoc-gen-go-grpc 1.6.2" ] || \
 		GOBIN="$$PWD/$(TOOLS)" go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 
-# A folder whose modules are committed has a build.sh that builds them in place.
-# ASC tells it where the AssemblyScript compiler is.
-modules: ## rebuild every committed module from its source
-	@export ASC="$$PWD/$(NODE)/node_modules/assemblyscript/bin/asc.js"; \
-	for script in $$(git ls-files '*build.sh'); do echo "$$script"; sh "$$script" || exit 1; done
+# A testdata folder whose modules are committed has a build.sh that builds them in
+# place. The variables tell it where the compilers and the engine are.
+modules: build ## rebuild every committed module from its source
+	@export $(COMPILERS); \
+	for script in $$(git ls-files '*testdata/*build.sh'); do echo "$$script"; sh "$$script" || exit 1; done
 
-modules-check: ## compare the committed modules with what their sources give
+modules-check: build ## compare the committed modules with what their sources give
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && git checkout-index -a --prefix="$$tmp/" && \
-	export ASC="$$PWD/$(NODE)/node_modules/assemblyscript/bin/asc.js"; \
-	for script in $$(git ls-files '*build.sh'); do \
+	export $(COMPILERS); \
+	for script in $$(git ls-files '*testdata/*build.sh'); do \
 		sh "$$tmp/$$script" || { echo "$$script does not build; make toolchains installs what it needs" >&2; exit 1; }; \
 	done; \
 	stale=0; for module in $$(git ls-files '*.wasm'); do \

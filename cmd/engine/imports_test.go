@@ -22,6 +22,8 @@ var imports = map[string][]string{
 	"sdk/c":                  {},
 	"sdk/rust":               {},
 	"sdk/assemblyscript":     {},
+	"sdk/examples":           {},
+	"sdk/examples/go":        {"sdk", "sdk/serve"},
 	"hcl":                    {"sdk"},
 	"checkpoint":             {"sdk"},
 	"checkpoint/pebblestore": {"checkpoint", "sdk"},

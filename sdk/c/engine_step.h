@@ -1,4 +1,4 @@
-// engine_step.h: a step of the engine in C, in one header.
+// engine_step.h: a step of the engine in C or C++, in one header.
 //
 // A step is a function from a request to a response:
 //
@@ -8,7 +8,7 @@
 //   void engine_run(const engine_request *request, engine_writer *output) {
 //     char *name = engine_string(engine_get(request->input, "name"), NULL);
 //     if (!name) {
-//       engine_fail((engine_error){.class = "invalid_input", .path = "/name", .message = "want a string"});
+//       engine_fail_input("/name", "want a string");
 //       return;
 //     }
 //     engine_write_text(output, name);
@@ -67,8 +67,8 @@ typedef struct {
 
 // An error as the host acts on it. Fields that are left out are not sent.
 typedef struct {
-  const char *class;   // timeout unavailable rate_limited quota unauthorized api_error
-                       // validation truncated refused invalid_input internal
+  const char *kind;    // the class: timeout unavailable rate_limited quota unauthorized
+                       // api_error validation truncated refused invalid_input internal
   const char *code;    // free
   const char *message; // for people
   const char *path;    // JSON Pointer into the input
@@ -89,6 +89,9 @@ void engine_run(const engine_request *request, engine_writer *output);
 // Ends the attempt with an error once engine_run returns; the output is then
 // dropped. The last call counts.
 ENGINE_API void engine_fail(engine_error error);
+
+// The same for what is wrong with the input, at a JSON Pointer into it.
+ENGINE_API void engine_fail_input(const char *path, const char *message);
 
 // --- Reading ---
 
@@ -165,11 +168,16 @@ ENGINE_API void engine_usage(const char *model, long long input_tokens, long lon
 
 // --- Implementation ---
 
-static engine_error engine_failure_; // class is NULL without one
+static engine_error engine_failure_; // kind is NULL without one
 
 ENGINE_API void engine_fail(engine_error error) {
-  if (!error.class) error.class = "internal";
+  if (!error.kind) error.kind = "internal";
   engine_failure_ = error;
+}
+
+ENGINE_API void engine_fail_input(const char *path, const char *message) {
+  engine_error e = {"invalid_input", NULL, message, path, 0};
+  engine_fail(e);
 }
 
 ENGINE_API void *engine_must_(void *memory) {
@@ -520,19 +528,22 @@ ENGINE_API engine_writer engine_respond_(const char *text) {
   engine_value all = {engine_space_(text)};
   engine_request r = {engine_string(engine_get(all, "step_type"), NULL), engine_get(all, "input"), engine_get(all, "config"), all,
                       engine_string(engine_get(all, "idempotency_key"), NULL)};
+  engine_writer output = {0};
+  engine_run(&r, &output);
+  if (!output.length && !engine_failure_.kind) {
+    engine_error nothing = {"internal", NULL, "the step has written no output", NULL, 0};
+    engine_fail(nothing);
+  }
   engine_writer w = {0};
   engine_begin_object(&w);
-  engine_write_key(&w, "output");
-  size_t before = w.length;
-  engine_run(&r, &w);
-  if (w.length == before) engine_fail(engine_failure_.class ? engine_failure_ : (engine_error){.message = "the step has written no output"});
-  engine_error e = engine_failure_;
-  if (e.class) {
-    w = (engine_writer){0};
-    engine_begin_object(&w);
+  if (!engine_failure_.kind) {
+    engine_write_key(&w, "output");
+    engine_raw_(&w, output.text, output.length);
+  } else {
+    engine_error e = engine_failure_;
     engine_write_key(&w, "error");
     engine_begin_object(&w);
-    engine_write_member_(&w, "class", e.class);
+    engine_write_member_(&w, "class", e.kind);
     engine_write_member_(&w, "code", e.code);
     engine_write_member_(&w, "message", e.message);
     engine_write_member_(&w, "path", e.path);
@@ -583,6 +594,10 @@ int main(void) {
 
 #else
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 __attribute__((import_module("engine_v1"), import_name("read"))) void engine_v1_read(char *to);
 __attribute__((import_module("engine_v1"), import_name("write"))) void engine_v1_write(const char *from, size_t n);
 __attribute__((import_module("engine_v1"), import_name("call"))) size_t engine_v1_call(const char *from, size_t n);
@@ -603,6 +618,10 @@ __attribute__((export_name("step_run"))) void step_run(size_t n) {
   engine_writer w = engine_respond_(engine_message_(n));
   engine_v1_write(w.text, w.length);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
 #endif

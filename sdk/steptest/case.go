@@ -81,8 +81,8 @@ func ParseCase(b []byte) (*Case, error) {
 }
 
 // CheckCase runs a case on a step of the type that the case names. Operations
-// other than http are done by o.Host; of the other options Type, Config and
-// Within are used.
+// other than http are done by o.Host; of the other options Type, Config,
+// Within and the timeouts are used.
 func CheckCase(ctx context.Context, step sdk.Step, c *Case, o Options) error {
 	if c.Request.StepType == "" {
 		c.Request.StepType = o.Type
@@ -95,7 +95,9 @@ func CheckCase(ctx context.Context, step sdk.Step, c *Case, o Options) error {
 		check.o.Slow = c.Request.Input
 		return errors.Join(check.deadline(ctx), check.cancel(ctx))
 	}
-	r, err := check.attempt(ctx, c.Request.Input)
+	timed, cancel := context.WithTimeout(ctx, check.o.Timeout)
+	defer cancel()
+	r, err := check.attempt(timed, c.Request.Input)
 	if player.unmatched != "" {
 		return fmt.Errorf("the step asked for %s, which no http entry matches that is left", player.unmatched)
 	}

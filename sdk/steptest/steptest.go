@@ -29,6 +29,9 @@ type Options struct {
 	// Within is how long the step may take to stop. Defaults to 10 s, which is
 	// for busy machines; a step that is checked alone stops in milliseconds.
 	Within time.Duration
+	// Timeout is how long an attempt may take that is not told to stop. Defaults
+	// to the manifest's timeout_ms, else 1 min.
+	Timeout time.Duration
 }
 
 func (o *Options) setDefaults() {
@@ -43,6 +46,12 @@ func (o *Options) setDefaults() {
 	}
 	if o.Within <= 0 {
 		o.Within = 10 * time.Second
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Duration(o.Spec.TimeoutMS) * time.Millisecond
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Minute
 	}
 }
 
@@ -183,8 +192,15 @@ func fill(s *string, text string) {
 	}
 }
 
+// bounded is run with the timeout of the options.
+func (c *checker) bounded(ctx context.Context, input json.RawMessage) (*sdk.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	return c.run(ctx, input)
+}
+
 func (c *checker) example(ctx context.Context, e sdk.Example) error {
-	r, err := c.run(ctx, e.Input)
+	r, err := c.bounded(ctx, e.Input)
 	if err != nil {
 		return fmt.Errorf("input %s: %w", e.Input, err)
 	}
@@ -195,7 +211,7 @@ func (c *checker) example(ctx context.Context, e sdk.Example) error {
 }
 
 func (c *checker) bad(ctx context.Context, input json.RawMessage) error {
-	r, err := c.run(ctx, input)
+	r, err := c.bounded(ctx, input)
 	if err == nil {
 		return fmt.Errorf("input %s gives %s, want an error of class invalid_input or validation", input, r.Output)
 	}
@@ -211,7 +227,7 @@ func (c *checker) repeat(ctx context.Context) error {
 	var first []json.RawMessage
 	for range 2 {
 		for i, e := range c.o.Spec.Examples {
-			r, err := c.run(ctx, e.Input)
+			r, err := c.bounded(ctx, e.Input)
 			switch {
 			case err != nil:
 				return fmt.Errorf("input %s: %w", e.Input, err)

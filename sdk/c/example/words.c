@@ -28,12 +28,12 @@ void engine_run(const engine_request *request, engine_writer *output) {
   long long least = 1, total = 0;
   const char *text = engine_string(engine_get(request->input, "text"), &length);
   if (!text) {
-    engine_fail((engine_error){.class = "invalid_input", .path = "/text", .message = "want a string"});
+    engine_fail_input("/text", "want a string");
     return;
   }
   engine_value wish = engine_get(request->input, "least");
   if (engine_type(wish) != ENGINE_MISSING && (!engine_integer(wish, &least) || least < 1)) {
-    engine_fail((engine_error){.class = "invalid_input", .path = "/least", .message = "want a whole number from 1"});
+    engine_fail_input("/least", "want a whole number from 1");
     return;
   }
 

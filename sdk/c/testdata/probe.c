@@ -34,7 +34,7 @@ static void echo(engine_writer *w, engine_value v) {
 
 static void fail(engine_value input) {
   engine_error e = {
-      .class = engine_string(engine_get(input, "class"), NULL),
+      .kind = engine_string(engine_get(input, "class"), NULL),
       .code = engine_string(engine_get(input, "code"), NULL),
       .message = engine_string(engine_get(input, "message"), NULL),
       .path = engine_string(engine_get(input, "path"), NULL),
@@ -71,5 +71,5 @@ void engine_run(const engine_request *request, engine_writer *output) {
   else if (!strcmp(request->type, "host")) host(output);
   else if (!strcmp(request->type, "wait")) for (volatile int i = 0;; i++);
   else if (!strcmp(request->type, "key")) engine_write_text(output, request->idempotency_key);
-  else if (strcmp(request->type, "nothing")) engine_fail((engine_error){.class = "invalid_input", .message = request->type});
+  else if (strcmp(request->type, "nothing")) engine_fail_input("", request->type);
 }

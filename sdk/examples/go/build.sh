@@ -1,0 +1,20 @@
+#!/bin/sh
+# Builds the step: a module, or a native plugin. ENGINE is the engine.
+set -eu
+cd "$(dirname "$0")"
+name=words
+kind=command
+
+if [ -f go.mod ] && [ ! -f go.sum ]; then
+  go mod tidy
+fi
+case $kind in
+command)
+  GOOS=wasip1 GOARCH=wasm go build -trimpath -ldflags="-s -w" -o $name.wasm .
+  "${ENGINE:-engine}" plugin pack $name.wasm --manifest step.json
+  ;;
+native)
+  CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o $name .
+  "${ENGINE:-engine}" plugin pack $name --manifest step.json
+  ;;
+esac
