@@ -117,12 +117,14 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 
 // open asks each loader whether the file is of its kind.
 func open(loaders []loader.Loader, source, dir string) (*loader.Artifact, loader.Loader, error) {
-	if strings.HasPrefix(source, "std/") {
-		return nil, nil, fmt.Errorf("this build of the engine ships no plugin %q; give the path of a module or executable", source)
-	}
 	path := source
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
+	std := strings.HasPrefix(source, loader.Std)
+	switch {
+	case std:
+	case !filepath.IsAbs(path):
+		if path = filepath.Join(dir, path); strings.HasPrefix(path, loader.Std) {
+			path = "./" + path // a file, whatever the name of its folder
+		}
 	}
 	for _, l := range loaders {
 		a, err := l.Open(path)
@@ -130,6 +132,9 @@ func open(loaders []loader.Loader, source, dir string) (*loader.Artifact, loader
 			continue
 		}
 		return a, l, err
+	}
+	if std {
+		return nil, nil, fmt.Errorf("this build of the engine ships no plugin %q; give the path of a module or executable", source)
 	}
 	return nil, nil, fmt.Errorf("%s is neither a WebAssembly module nor an executable that this engine can run", path)
 }

@@ -115,7 +115,8 @@ func loaders(cache string, log hclog.Logger) ([]loader.Loader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this executable's own path: %w", err)
 	}
-	return []loader.Loader{w, subprocess.New(subprocess.Options{Self: self, Logger: log})}, nil
+	native := subprocess.New(subprocess.Options{Self: self, Logger: log})
+	return []loader.Loader{&std{w, native}, w, native}, nil
 }
 
 // loaded is a flow that is ready to be planned.

@@ -22,6 +22,7 @@ var version = "0.1.0-dev"
 
 func main() {
 	subprocess.Worker()            // this process may be a plugin's parent, re-executed
+	serveStd()                     // or a plugin that ships inside the engine
 	signal.Ignore(syscall.SIGPIPE) // a reader that goes away must not end a run
 	ctx, stop := interruptible()
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})

@@ -77,11 +77,16 @@ func def[T comparable](p *T, v T) {
 	}
 }
 
+// Std begins the source of a plugin that ships with the engine, "std/text". The
+// path of a file that is given to Open never begins so.
+const Std = "std/"
+
 // Loader turns artifacts of one kind into plugins. It is safe for concurrent
 // use. The host calls Open at plan and Load at the first attempt of a run that
 // needs the plugin.
 type Loader interface {
-	// Open reads the artifact at path and its manifest. Nothing of it runs.
+	// Open reads the artifact at path, or named by Std and a name, and its
+	// manifest. Nothing of it runs.
 	// ErrForeign says that the file is of another kind; any other error names
 	// the path, what was seen and what to do.
 	Open(path string) (*Artifact, error)

@@ -52,15 +52,19 @@ func (o *Options) setDefaults() {
 
 // Loader loads native plugins. It is safe for concurrent use; there is nothing
 // to close but the plugins it has loaded.
-type Loader struct{ o Options }
+type Loader struct {
+	o    Options
+	self string // as given: o.Self is empty where there is no runner
+}
 
 var _ loader.Loader = (*Loader)(nil)
 
 // New makes a Loader.
 func New(o Options) *Loader {
+	self := o.Self
 	o.setDefaults()
 	o.Logger = o.Logger.Named("subprocess")
-	return &Loader{o: o}
+	return &Loader{o: o, self: self}
 }
 
 // Load copies the executable to a private directory, verifies its digest and
@@ -69,19 +73,47 @@ func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, e
 	if a.Kind != loader.Native {
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("artifact %s is %s, not native", a.Path, a.Kind)}
 	}
+	p, err := l.newPlugin(a)
+	if err != nil {
+		return nil, err
+	}
+	p.exe = filepath.Join(p.dir, "plugin"+exeSuffix(a.Path))
+	if err := privateCopy(a.Path, p.exe, a.Digest); err != nil {
+		_ = os.RemoveAll(p.dir)
+		return nil, &sdk.Error{Class: sdk.ClassSandbox, Code: "plugin_refused", Message: fmt.Sprintf("plugin %s: %v", a.Path, err)}
+	}
+	return p.started(ctx)
+}
+
+// LoadSelf starts this engine's own executable, Options.Self, as the plugin: it
+// finds a.Path in its os.Args[0], and its main function must serve the plugin
+// of that name. a.Digest stands for the steps and not for the executable, which
+// is not copied: it is what runs already.
+func (l *Loader) LoadSelf(ctx context.Context, a *loader.Artifact) (loader.Plugin, error) {
+	p, err := l.newPlugin(a)
+	if err != nil {
+		return nil, err
+	}
+	p.exe = l.self
+	return p.started(ctx)
+}
+
+// newPlugin makes a plugin's private directory.
+func (l *Loader) newPlugin(a *loader.Artifact) (*plugin, error) {
 	sweep(l.o.TempDir)
 	dir, err := os.MkdirTemp(l.o.TempDir, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 	if err != nil {
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("plugin %s: %v", a.Path, err)}
 	}
-	p := &plugin{o: l.o, path: a.Path, manifest: a.Manifest, dir: dir, exe: filepath.Join(dir, "plugin"+exeSuffix(a.Path))}
+	p := &plugin{o: l.o, path: a.Path, manifest: a.Manifest, dir: dir}
 	if a.Manifest == nil || !a.Manifest.Concurrent {
 		p.turn = make(chan struct{}, 1)
 	}
-	if err := privateCopy(a.Path, p.exe, a.Digest); err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, &sdk.Error{Class: sdk.ClassSandbox, Code: "plugin_refused", Message: fmt.Sprintf("plugin %s: %v", a.Path, err)}
-	}
+	return p, nil
+}
+
+// started starts the first process, or closes the plugin.
+func (p *plugin) started(ctx context.Context) (loader.Plugin, error) {
 	if _, err := p.running(ctx); err != nil {
 		_ = p.Close()
 		return nil, err

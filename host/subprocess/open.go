@@ -21,6 +21,9 @@ const maxExecutable = 1 << 30
 // Open reads the executable at path and its manifest, NAME.step.json beside
 // NAME or NAME.exe. Nothing of it runs.
 func (l *Loader) Open(path string) (*loader.Artifact, error) {
+	if strings.HasPrefix(path, loader.Std) {
+		return nil, loader.ErrForeign
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("plugin: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -75,6 +76,9 @@ func New(o Options) (*Loader, error) {
 // compiling it. A manifest NAME.step.json beside NAME.wasm counts before the one
 // in the module.
 func (l *Loader) Open(path string) (*loader.Artifact, error) {
+	if strings.HasPrefix(path, loader.Std) {
+		return nil, loader.ErrForeign
+	}
 	b, err := readModule(path)
 	if err != nil {
 		return nil, err
