@@ -28,7 +28,7 @@ func (r *run) attemptStep(w *work) {
 	if w.fallback > 0 {
 		out, err = r.fallBack(ctx, w)
 	} else {
-		c := call{use: st.use(), input: w.input, config: w.config, main: true}
+		c := call{use: st.use(), input: w.input, config: w.config, grant: st.grant, main: true}
 		if out, err = r.call(ctx, w, &c); err == nil {
 			reported = c.context
 		}
@@ -62,6 +62,7 @@ func (r *run) attemptStep(w *work) {
 type call struct {
 	use           hcl.Use
 	input, config json.RawMessage
+	grant         grant
 	main          bool            // its retries share one idempotency key
 	context       json.RawMessage // the answer's
 }
@@ -69,13 +70,13 @@ type call struct {
 // call sends a request and returns the output. What was used counts for w.
 func (r *run) call(ctx context.Context, w *work, c *call) (json.RawMessage, *sdk.Error) {
 	s, st, address := r.s, r.step(w), r.address(w.unit)
-	step, err := r.load(ctx, w.step, c.use)
+	step, err := r.load(ctx, address, c.use, c.grant.limits)
 	if err != nil {
 		return nil, sdk.AsError(err)
 	}
 	ops := operation.New(operation.Options{
 		Sink:    &sink{r: r, step: address, attempt: int(w.attempt)},
-		Network: r.h.o.Network, Grants: s.f.grants(w.step),
+		Network: r.h.o.Network, Grants: operation.Grants{Hosts: c.grant.hosts},
 	})
 	defer ops.Close()
 	if w.started.IsZero() {
@@ -161,7 +162,7 @@ func (r *run) ask(ctx context.Context, w *work, use hcl.Use, input json.RawMessa
 	if err := r.s.f.types[stepTypeKey{use.Plugin, use.StepType}].schemas.input.check(input, sdk.ClassInvalidInput, what); err != nil {
 		return nil, err
 	}
-	return r.call(ctx, w, &call{use: use, input: input, config: r.s.configs[use.Plugin]})
+	return r.call(ctx, w, &call{use: use, input: input, config: r.s.configs[use.Plugin], grant: r.s.f.ceilings[use.Plugin]})
 }
 
 // judge says whether an answer counts: its type, then the postconditions, then
@@ -274,34 +275,31 @@ func inputError(diags hcl.Diagnostics) *sdk.Error {
 	return &sdk.Error{Class: sdk.ClassInvalidInput, Code: "evaluation", Message: diags.Error()}
 }
 
-// load makes a plugin ready for step i, once per run. A failure is not
+// load makes a plugin ready for who, once per run. A failure is not
 // remembered: the next attempt tries again.
-func (r *run) load(ctx context.Context, i int32, use hcl.Use) (sdk.Step, error) {
+func (r *run) load(ctx context.Context, who string, use hcl.Use, limits loader.Limits) (sdk.Step, error) {
 	slot := &r.plugins[use.Plugin]
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
 	if slot.plugin == nil {
 		slow := time.AfterFunc(time.Second, func() {
-			r.note(Event{Type: EventLog, Step: r.s.f.steps[i].address, Level: "info", Message: "making plugin " + r.s.f.wf.Plugins[use.Plugin].Name + " ready; what is compiled is kept for the next time"})
+			r.note(Event{Type: EventLog, Step: who, Level: "info", Message: "making plugin " + r.s.f.wf.Plugins[use.Plugin].Name + " ready; what is compiled is kept for the next time"})
 		})
 		p, err := r.s.f.loaders[use.Plugin].Load(ctx, r.s.f.artifacts[use.Plugin])
 		slow.Stop()
 		if err != nil {
 			return nil, err
 		}
-		slot.plugin, slot.steps = p, map[string]sdk.Step{}
+		slot.plugin, slot.steps = p, map[stepKey]sdk.Step{}
 	}
-	if s := slot.steps[use.StepType]; s != nil {
+	key := stepKey{use.StepType, limits}
+	if s := slot.steps[key]; s != nil {
 		return s, nil
-	}
-	limits := loader.Limits{}
-	if m := r.s.f.artifacts[use.Plugin].Manifest; m != nil {
-		limits.Memory = int64(m.MemoryMB) << 20
 	}
 	s, err := slot.plugin.Step(use.StepType, limits)
 	if err != nil {
 		return nil, err
 	}
-	slot.steps[use.StepType] = s
+	slot.steps[key] = s
 	return s, nil
 }

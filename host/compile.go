@@ -12,7 +12,6 @@ import (
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/loader"
-	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -25,7 +24,9 @@ type Flow struct {
 	loaders   []loader.Loader    // by plugin: the one that opened the artifact
 	configs   []*schema          // by plugin: of its configuration
 	steps     []flowStep
-	types     map[stepTypeKey]*stepType // those that steps, fallbacks, checks and undos use
+	types     map[stepTypeKey]*stepType // those that steps, fallbacks, checks, undos and actions use
+	ceilings  []grant                   // by plugin
+	actions   []grant                   // by action
 	graph     *recovery.Graph
 	targets   []int32
 }
@@ -40,7 +41,7 @@ type flowStep struct {
 	volatile  bool // its output is not kept
 	sanitizer *checkpoint.Sanitizer
 	follows   int32 // the step whose instances this one's are paired with; -1: it evaluates its own for_each
-	granted   operation.Grants
+	grant     grant
 }
 
 // UntypedStep is the only step type of a plugin without a manifest.
@@ -96,6 +97,9 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 			diags = append(diags, f.checkStepType(use, sdk.EffectsNone, use.Range)...)
 		}
 	}
+	for i := range wf.Actions {
+		diags = append(diags, f.checkStepType(wf.Actions[i].Use, sdk.EffectsNone, wf.Actions[i].Range)...)
+	}
 	f.configs = make([]*schema, len(wf.Plugins))
 	for i, a := range f.artifacts {
 		if a == nil || a.Manifest == nil {
@@ -107,6 +111,9 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 		}
 	}
 	if diags.HasErrors() {
+		return nil, diags
+	}
+	if diags = append(diags, f.grant()...); diags.HasErrors() {
 		return nil, diags
 	}
 	if err := f.link(); err != nil {
@@ -160,6 +167,9 @@ func others(s *hcl.Step) (us []hcl.Use) {
 	}
 	for k := range s.Checks {
 		us = append(us, s.Checks[k].Use)
+	}
+	if s.Compensate != nil {
+		us = append(us, s.Compensate.Use)
 	}
 	return us
 }
@@ -219,26 +229,22 @@ func badManifest(plugin string, at hcl.Range, err error) hcl.Diagnostic {
 // link builds the graph and the steps' policies.
 func (f *Flow) link() (err error) {
 	nodes := make([]recovery.Node, len(f.wf.Steps))
-	f.steps = make([]flowStep, len(f.wf.Steps))
 	var keep []int32
 	for i := range f.wf.Steps {
 		s := &f.wf.Steps[i]
 		st := f.types[stepTypeKey{s.Plugin, s.StepType}]
 		rs := refs(s)
 		nodes[i] = recovery.Node{Address: s.Address(), When: s.WhenFacets, Each: s.EachFacets, Refs: rs[:s.KeyFacets], Extra: rs[s.KeyFacets:]}
-		fs := flowStep{Step: s, address: nodes[i].Address, effects: effectsOf(f.artifacts[s.Plugin], s.StepType, s.Effects), timeout: s.Timeout, volatile: s.Volatile, sanitizer: st.sanitizer}
+		fs := flowStep{Step: s, address: nodes[i].Address, effects: effectsOf(f.artifacts[s.Plugin], s.StepType, s.Effects), timeout: timeoutOf(s.Timeout, &st.StepType), grant: f.steps[i].grant, volatile: s.Volatile, sanitizer: st.sanitizer}
 		for _, use := range others(s) { // they act for the step
+			if s.Compensate != nil && use == s.Compensate.Use {
+				continue
+			}
 			fs.effects = max(fs.effects, effectsOf(f.artifacts[use.Plugin], use.StepType, sdk.EffectsNone))
 		}
 		fs.follows = -1
 		if k := slices.IndexFunc(rs, func(r recovery.Ref) bool { return r.Paired }); k >= 0 {
 			fs.follows = rs[k].Step
-		}
-		if fs.timeout == 0 {
-			fs.timeout = time.Duration(st.TimeoutMS) * time.Millisecond
-		}
-		if fs.timeout == 0 {
-			fs.timeout = DefaultTimeout
 		}
 		switch s.Reuse {
 		case hcl.ReuseDefault:

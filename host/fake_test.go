@@ -72,9 +72,13 @@ func (k *fake) flow() *Flow {
 	wf := &hcl.Workflow{Name: "fake", Plugins: []hcl.Plugin{{Name: "fake"}}}
 	for i := range k.steps {
 		s := &k.steps[i]
+		retry := slices.Clone(s.retry)
+		for n := range retry {
+			retry[n].Before-- // 0 is none here
+		}
 		st := hcl.Step{Name: s.name, StepType: "run", Facets: s.refs, KeyFacets: len(s.refs), WhenFacets: s.when, EachFacets: s.eachRefs,
 			HasWhen: s.when > 0 || s.cond != nil || s.eachWhen != nil, EachWhen: s.eachWhen != nil, ForEach: s.each != nil || s.pair, Pair: -1,
-			Concurrency: s.limit, SkipOnFailure: s.skip, Fallbacks: s.fallback, Retry: s.retry, Effects: s.effects, Volatile: s.volatile, Reuse: s.reuse}
+			Concurrency: s.limit, SkipOnFailure: s.skip, Fallbacks: s.fallback, Retry: retry, Effects: s.effects, Volatile: s.volatile, Reuse: s.reuse}
 		if s.pair {
 			st.Pair = s.refs[0].Step
 		}
@@ -91,6 +95,9 @@ func (k *fake) flow() *Flow {
 	st := &stepType{}
 	st.sanitizer, _ = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
 	f.types = map[stepTypeKey]*stepType{{0, "run"}: st}
+	if diags := f.grant(); diags.HasErrors() {
+		k.tb.Fatal(diags)
+	}
 	if err := f.link(); err != nil {
 		k.tb.Fatal(err)
 	}
@@ -175,6 +182,10 @@ func (k *fake) CheckInput(int, int, hcl.Scope) (json.RawMessage, hcl.Diagnostics
 }
 func (k *fake) FallbackOutput(int, int, hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
 	return json.RawMessage(`"fallback"`), nil
+}
+func (k *fake) ActionInput(int) (json.RawMessage, hcl.Diagnostics) { return json.RawMessage("{}"), nil }
+func (k *fake) CompensateInput(i int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
+	return json.RawMessage(`{"undo":` + string(s.Output) + `}`), nil
 }
 func (k *fake) FallbackInput(int, int, hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
 	return json.RawMessage(`{}`), nil

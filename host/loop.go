@@ -34,10 +34,11 @@ type run struct {
 	blocked      map[int32]*sdk.Error // steps that must not start
 	consumers    []int32              // steps that may still read an output
 	working      map[int32]*work      // by node: what workers have, or have prepared
-	lastErr      map[int32]*sdk.Error // by node: of the attempt before
+	lastErr      map[int32]failedTry  // by node: of the attempt before
 	husks        map[int32][]*work    // by step: volatile results whose record is not stored yet
 	outputs      *outputs
 	plugins      []pluginSlot
+	actions      []actionSlot
 
 	jobs    chan *work
 	answers chan *work
@@ -58,11 +59,23 @@ type run struct {
 	broken   error // the store failed
 }
 
+// failedTry is how an attempt ended and when it had begun.
+type failedTry struct {
+	err   *sdk.Error
+	began time.Time
+}
+
 // pluginSlot is a plugin loaded at most once per run.
 type pluginSlot struct {
 	mu     sync.Mutex
 	plugin loader.Plugin
-	steps  map[string]sdk.Step
+	steps  map[stepKey]sdk.Step
+}
+
+// stepKey is a step type under limits.
+type stepKey struct {
+	stepType string
+	limits   loader.Limits
 }
 
 func (h *Host) newRun(s *session) *run {
@@ -73,10 +86,10 @@ func (h *Host) newRun(s *session) *run {
 	}
 	r := &run{
 		h: h, s: s, began: time.Now(),
-		results: make([]result, n), fanouts: make([]*fanout, n), lastErr: map[int32]*sdk.Error{}, conditionMet: make([]bool, n), blocked: s.blocked, consumers: make([]int32, n),
+		results: make([]result, n), fanouts: make([]*fanout, n), lastErr: map[int32]failedTry{}, conditionMet: make([]bool, n), blocked: s.blocked, consumers: make([]int32, n),
 		working: map[int32]*work{}, husks: map[int32][]*work{},
-		plugins: make([]pluginSlot, len(s.f.artifacts)),
-		jobs:    make(chan *work, concurrency), answers: make(chan *work, concurrency), notes: make(chan Event, 1024),
+		plugins: make([]pluginSlot, len(s.f.artifacts)), actions: make([]actionSlot, len(s.f.wf.Actions)),
+		jobs: make(chan *work, concurrency), answers: make(chan *work, concurrency), notes: make(chan Event, 1024),
 	}
 	r.sanitizer, _ = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
 	// Attempts end by the machine's command, so that a cancel is seen first.
@@ -84,6 +97,9 @@ func (h *Host) newRun(s *session) *run {
 	r.outputs = &outputs{ctx: r.ctx, store: h.o.Store, tenant: h.o.Tenant, budget: h.o.Cache, held: map[unit]json.RawMessage{}}
 	r.m = newMachine(s.f.graph, s.plan, s.policies, concurrency, s.f.wf.FailFast, string(s.record.ID))
 	r.counts.Total = n
+	for k := range r.actions {
+		r.actions[k].busy = make(chan struct{}, 1)
+	}
 	for i := range s.plan.Steps {
 		if hd := s.plan.Steps[i].Head; hd != nil {
 			r.results[i] = taken(hd)
@@ -193,7 +209,7 @@ func (r *run) pump() {
 func (r *run) carry(c command) {
 	switch c.kind {
 	case cmdWork:
-		w := &work{node: c.node, unit: r.unit(c.node), attempt: c.attempt, turn: c.turn, hold: c.hold, fallback: int(c.which), before: int(c.before), lastErr: r.lastErr[c.node]}
+		w := &work{node: c.node, unit: r.unit(c.node), attempt: c.attempt, turn: c.turn, hold: c.hold, fallback: int(c.which), before: int(c.before), lastErr: r.lastErr[c.node].err, failedAt: r.lastErr[c.node].began}
 		w.ctx, w.cancel = context.WithCancelCause(r.ctx)
 		r.send(w)
 	case cmdRun:
@@ -263,7 +279,7 @@ func (r *run) answer(w *work) {
 		case endExpanded:
 			sig.fan = r.expanded(w)
 		case endFailed:
-			r.lastErr[w.node] = w.err
+			r.lastErr[w.node] = failedTry{w.err, w.started}
 			if !w.started.IsZero() {
 				r.commit(r.batchOf(func(b *checkpoint.Batch) {
 					b.PutAttempt(&checkpoint.AttemptRecord{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(w.attempt), Error: w.err, Started: w.started.UTC(), Took: w.took, Usage: w.usage})

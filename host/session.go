@@ -33,6 +33,8 @@ type evaluator interface {
 	When(step int, s hcl.Scope) (bool, hcl.Diagnostics)
 	Input(step int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	Config(plugin int) (json.RawMessage, hcl.Diagnostics)
+	ActionInput(action int) (json.RawMessage, hcl.Diagnostics)
+	CompensateInput(step int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	Salt(step int, each *hcl.Each) (sdk.Digest, hcl.Diagnostics)
 	Precondition(step int, s hcl.Scope) (string, hcl.Diagnostics)
 	Postcondition(step int, s hcl.Scope) (string, hcl.Diagnostics)

@@ -24,6 +24,7 @@ type work struct {
 	fallback int        // which one to try instead of the step, from 1
 	before   int        // action to run before the attempt, from 1
 	lastErr  *sdk.Error // of the attempt before
+	failedAt time.Time  // when that had begun
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 
@@ -73,6 +74,12 @@ func (r *run) do(w *work) {
 	case turnGather:
 		r.gather(w)
 		return
+	}
+	if w.before > 0 && !w.ready {
+		if err := r.act(w.ctx, w.before-1, r.address(w.unit), w.failedAt); err != nil {
+			w.failed(r.text(err))
+			return
+		}
 	}
 	if !w.ready && !r.decide(w) {
 		return

@@ -24,6 +24,8 @@ type Manifest struct {
 	Engine     string              `json:"engine,omitempty"` // version constraint, ">= 1.0"
 	Steps      map[string]StepType `json:"steps"`
 	Config     json.RawMessage     `json:"config,omitempty"` // JSON Schema of the plugin's config
+	// Capabilities are what the plugin cannot work without, and why.
+	Capabilities []Capability `json:"capabilities,omitempty"`
 	MemoryMB   int                 `json:"memory_mb,omitempty"`
 	IO         string              `json:"io,omitempty"` // "json" (default) or "raw"
 	Concurrent bool                `json:"concurrent,omitempty"`
@@ -39,6 +41,12 @@ type StepType struct {
 	TimeoutMS   int64           `json:"timeout_ms,omitempty"`
 	Ops         []string        `json:"ops,omitempty"` // host operations it uses
 	Examples    []Example       `json:"examples,omitempty"`
+}
+
+// Capability is something that a plugin asks the flow for.
+type Capability struct {
+	HTTP   string `json:"http,omitempty"` // a host it calls; "*": the flow says which
+	Reason string `json:"reason"`
 }
 
 // Example is an input with the output it must give.

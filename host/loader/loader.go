@@ -46,6 +46,7 @@ type Limits struct {
 	Response  int64         // bytes of the response, stdout included. Defaults to 16 MiB
 	Stderr    int64         // bytes of stderr. Defaults to 1 MiB
 	HostCalls int           // operations per attempt. Defaults to 10,000
+	Fuel      uint64        // units of computing, checked every million. 0 = no bound but the deadline. Wasm only
 	Grace     time.Duration // between a cancel and the kill of a native plugin. Defaults to 5 s
 }
 

@@ -200,6 +200,21 @@ func (r HostRule) String() string {
 	return fmt.Sprintf("%s://%s:%d", r.scheme, host, r.port)
 }
 
+// Covers says whether r lets everything through that o does.
+func (r HostRule) Covers(o HostRule) bool {
+	if r.scheme != o.scheme || r.port != o.port {
+		return false
+	}
+	switch {
+	case o.prefix.IsValid():
+		return r.prefix.IsValid() && r.prefix.Bits() <= o.prefix.Bits() && r.prefix.Contains(o.prefix.Addr())
+	case r.wildcard && !o.wildcard:
+		_, rest, ok := strings.Cut(o.name, ".")
+		return ok && rest == r.name
+	}
+	return r.name != "" && r.name == o.name && r.wildcard == o.wildcard
+}
+
 // matches says whether the rule lets a request through to t.
 func (r *HostRule) matches(t *target) bool {
 	if r.scheme != t.scheme || r.port != t.port {

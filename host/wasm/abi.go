@@ -97,6 +97,9 @@ func tick(ctx context.Context, m api.Module, _ []uint64) {
 	a.check()
 	fuel := m.ExportedGlobal(exportFuel).(api.MutableGlobal)
 	a.fuel += quantum - int64(fuel.Get())
+	if limit := a.limits.Fuel; limit > 0 && uint64(a.fuel) > limit {
+		a.end(exhausted(codeFuel, "it computed more than its fuel of %d units", limit))
+	}
 	fuel.Set(quantum)
 }
 

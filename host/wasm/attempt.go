@@ -19,6 +19,7 @@ import (
 // Codes of ClassResourceExhausted and ClassPluginCrash.
 const (
 	codeOutputTooLarge  = "output_too_large"
+	codeFuel            = "fuel"
 	codeStderrTooLarge  = "stderr_too_large"
 	codeRequestTooLarge = "request_too_large"
 	codeMessageTooLarge = "message_too_large"
