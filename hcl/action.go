@@ -135,10 +135,14 @@ func (w *Workflow) CheckVersion(engine string) Diagnostics {
 // and these alone. Both are nil where nothing is excluded.
 func (r *reader) excluded(b *block, s *Step, code *stepCode) {
 	names := r.texts(b, "exclude")
-	if len(names) == 0 || code.input == nil {
+	if len(names) == 0 {
 		return
 	}
 	at := b.expr("exclude").Range()
+	if code.input == nil {
+		r.ds.errorf("invalid-exclude", at, "Step has no input", "exclude takes attributes out of the input, and %s has none. Remove it.", s.Address())
+		return
+	}
 	obj, ok := unwrap(code.input.node).(*hclsyntax.ObjectConsExpr)
 	var given []string
 	for i := 0; ok && i < len(obj.Items); i++ {

@@ -347,6 +347,7 @@ func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expressi
 var scoped = map[string]string{
 	"each":    "each is what one instance of a step with for_each is made for. It may stand in that step's when, input, salt, conditions, checks and fallbacks",
 	"self":    "self is the attempt that is judged, replaced or undone. self.output may stand in postconditions, checks and compensate, self.input in checks, fallbacks and compensate, self.error in fallbacks",
+	"action":  "an action is work outside the graph. A retry names it in before; what a step needs comes from a step",
 	"attempt": "attempt is the try that is about to be made. It may stand in the input of a step",
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -59,7 +58,7 @@ func (e *Evaluator) Output(i int, up Upstream) (json.RawMessage, Diagnostics) {
 	for _, x := range code.pre {
 		ok, ds := e.holds(x, s)
 		if !ds.HasErrors() && !ok {
-			ds.errorf("precondition", x.condition.rng, "Precondition does not hold", "%s.", strings.TrimSuffix(e.complaint(x, s), "."))
+			ds.errorf("precondition", x.condition.rng, "Precondition does not hold", "%s", period(e.complaint(x, s)))
 			ds[len(ds)-1].Values = namedValues(x.condition.node, &e.frame(evaluating, s).ctx)
 		}
 		if ds.HasErrors() {

@@ -71,7 +71,7 @@ func (r *reader) checkFallback(x fallbackCode, want cty.Type) {
 		return
 	}
 	if err := fits(v, want, ""); err != nil {
-		r.ds.errorf("wrong-type", x.output.rng, "Fallback does not fit", "%s.", sentence(err))
+		r.ds.errorf("wrong-type", x.output.rng, "Fallback does not fit", "%s", period(sentence(err)))
 	}
 }
 

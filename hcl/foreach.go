@@ -116,13 +116,20 @@ const setHint = " An instance is known by its key, which is a string: write [for
 
 func (l *loop) unfit(is, hint string) Diagnostics {
 	var ds Diagnostics
-	if hint == "" {
-		hint = " For one instance or none, write [x] or []."
-		if is == "null" {
-			hint = " Where it may be null, write coalesce(…, [])."
-		}
+	what, literal := l.text, l.x.literal != cty.NilVal
+	if literal {
+		what = "this"
 	}
-	ds.errorf("invalid-for-each", l.x.rng, "for_each has no elements", "for_each must be a list, a set of strings, a map or an object; %s is %s.%s", l.text, is, hint)
+	switch {
+	case hint != "":
+	case is == "null" && literal:
+		hint = " For one step without instances, remove the argument."
+	case is == "null":
+		hint = " Where it may be null, write coalesce(…, [])."
+	default:
+		hint = " For one instance or none, write [x] or []."
+	}
+	ds.errorf("invalid-for-each", l.x.rng, "for_each has no elements", "for_each must be a list, a set of strings, a map or an object; %s is %s.%s", what, is, hint)
 	return ds
 }
 

@@ -35,6 +35,11 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(header + "step \"a\" {\n uses = plugin.p.run\n output_type = any\n}\nlocals { l = step.a.output }\nstep \"b\" {\n uses = plugin.p.run\n when = can(local.l)\n input = " + expr + "\n}\noutput \"o\" { value = step.b.output }\n"))
 	}
+	ar, err := txtar.ParseFile("testdata/forms/blocks.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(ar.Files[0].Data)
 	f.Fuzz(func(t *testing.T, src []byte) { parseAnything(t, File{Path: "flow.hcl", Bytes: src}) })
 }
 
@@ -46,6 +51,11 @@ func FuzzParseJSON(f *testing.F) {
 	} {
 		f.Add([]byte(`{"//":"x","workflow":{"w":{"//":1}},"plugin":{"p":{"source":"std/text"}},"locals":{"l":"${step.a.output}"},"step":{"a":{"uses":"plugin.p.run","output_type":"any","retry":[{"on":["quota"]},{}]},"b":[{"uses":"plugin.p.run","depends_on":["step.a"],"when":"${can(local.l)}","checkpoint":null,"input":` + expr + `}]},"output":{"o":{"value":"${step.b.output}"}}}`))
 	}
+	ar, err := txtar.ParseFile("testdata/forms/blocks.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(ar.Files[1].Data)
 	hostile, _ := filepath.Glob("testdata/hostile/2*.json")
 	for _, path := range hostile {
 		b, err := os.ReadFile(path)
@@ -85,12 +95,54 @@ func parseAnything(t *testing.T, file File) (*Workflow, Diagnostics) {
 	}
 	e := w.Evaluator(v, testRun)
 	for _, up := range []Upstream{
-		answers(`{"x":{"l":[1,"a",null,{"x":2}]},"text":"t","l":[{"x":[3]}],"n":1e3}`), answers(`[]`), answers(`"text"`),
+		answers(`{"x":{"l":[1,"a",null,{"x":2}]},"text":"t","l":[{"x":[3]}],"n":1e3}`), answers(`[]`), answers(`"text"`), answers(`["a",{"x":1},null]`), instances(true), instances(false),
 		func(int) Result { return Result{State: sdk.Failed, Error: &sdk.Error{Class: sdk.ClassQuota}} },
 	} {
 		evaluateAll(t, w, e, up)
 	}
 	return w, ds
+}
+
+// instances is an Upstream in which every step has two instances.
+func instances(list bool) Upstream {
+	res := Result{State: sdk.Succeeded, Output: json.RawMessage(`{"a":"x","b":null}`), Instances: []InstanceResult{
+		{json.RawMessage(`"a"`), Result{State: sdk.Succeeded, Output: json.RawMessage(`"x"`)}}, {json.RawMessage(`"b"`), Result{State: sdk.Failed, Error: &sdk.Error{Class: sdk.ClassQuota}}},
+	}}
+	if list {
+		res.List, res.Output = true, json.RawMessage(`["x",null]`)
+		res.Instances[0].Key, res.Instances[1].Key = json.RawMessage(`0`), json.RawMessage(`1`)
+	}
+	return func(int) Result { return res }
+}
+
+func evaluateStep(w *Workflow, e *Evaluator, i int, s Scope, check func(json.RawMessage, Diagnostics)) {
+	_, ds := e.When(i, s)
+	check(json.RawMessage("0"), ds)
+	in, ds := e.Input(i, s)
+	check(in, ds)
+	if !ds.HasErrors() {
+		check(e.KeyInput(i, in), nil)
+	}
+	_, ds = e.Salt(i, s.Each)
+	check(json.RawMessage("0"), ds)
+	_, ds = e.Precondition(i, s)
+	check(json.RawMessage("0"), ds)
+	_, ds = e.Postcondition(i, s)
+	check(json.RawMessage("0"), ds)
+	for k := range w.Steps[i].Checks {
+		check(e.CheckInput(i, k, s))
+	}
+	for k := range w.Steps[i].Fallbacks {
+		switch w.Steps[i].Fallbacks[k].Kind {
+		case FallbackOutput:
+			check(e.FallbackOutput(i, k, s))
+		case FallbackStep:
+			check(e.FallbackInput(i, k, s))
+		}
+	}
+	if w.Steps[i].Compensate != nil {
+		check(e.CompensateInput(i, s))
+	}
 }
 
 func evaluateAll(t *testing.T, w *Workflow, e *Evaluator, up Upstream) {
@@ -105,12 +157,27 @@ func evaluateAll(t *testing.T, w *Workflow, e *Evaluator, up Upstream) {
 		}
 	}
 	for i := range w.Steps {
-		_, ds := e.When(i, Scope{Up: up})
-		check(json.RawMessage("0"), ds)
-		check(e.Input(i, Scope{Up: up}))
-		_, ds = e.Identity(i)
+		_, ds := e.Identity(i)
 		check(json.RawMessage("0"), ds)
 		_ = e.CheckOutput(i, up(0).Output)
+		s := Scope{Up: up, Input: json.RawMessage(`{"x":[1]}`), Output: up(0).Output, Error: up(0).Error, LastError: up(0).Error}
+		if !w.Steps[i].ForEach {
+			evaluateStep(w, e, i, s, check)
+			continue
+		}
+		x, ds := e.ForEach(i, s)
+		check(json.RawMessage("0"), ds)
+		for k := range x.Each[:min(len(x.Each), 3)] {
+			s.Each = &x.Each[k]
+			check(s.Each.Key, nil)
+			check(s.Each.Value, nil)
+			_, ds := e.EachIdentity(i, s.Each)
+			check(json.RawMessage("0"), ds)
+			evaluateStep(w, e, i, s, check)
+		}
+	}
+	for i := range w.Actions {
+		check(e.ActionInput(i))
 	}
 	for i := range w.Plugins {
 		check(e.Config(i))

@@ -60,6 +60,14 @@ func stringOf(v cty.Value) cty.Value {
 	return s
 }
 
+// period ends a sentence that may have its end already.
+func period(s string) string {
+	if r, _ := utf8.DecodeLastRuneInString(s); strings.ContainsRune(".?!。？！…", r) {
+		return s
+	}
+	return s + "."
+}
+
 func hclRange(r Range) hclv2.Range {
 	return hclv2.Range{
 		Filename: r.File,
