@@ -118,7 +118,8 @@ ENGINE_API bool engine_bool(engine_value v, bool *b);
 //
 // There are none of anything else.
 typedef struct {
-  char *name; // of a member; NULL in an array
+  char *name; // of a member, with a NUL byte after it; NULL in an array
+  size_t name_length;
   engine_value value;
   const char *rest;
 } engine_items;
@@ -132,7 +133,8 @@ ENGINE_API void engine_begin_object(engine_writer *w);
 ENGINE_API void engine_end_object(engine_writer *w);
 ENGINE_API void engine_begin_array(engine_writer *w);
 ENGINE_API void engine_end_array(engine_writer *w);
-ENGINE_API void engine_write_key(engine_writer *w, const char *name);
+ENGINE_API void engine_write_key(engine_writer *w, const char *name); // ends with a NUL byte
+ENGINE_API void engine_write_name(engine_writer *w, const char *name, size_t length);
 ENGINE_API void engine_write_string(engine_writer *w, const char *utf8, size_t length);
 ENGINE_API void engine_write_text(engine_writer *w, const char *utf8); // ends with a NUL byte
 ENGINE_API void engine_write_integer(engine_writer *w, long long n);
@@ -325,7 +327,7 @@ ENGINE_API bool engine_next(engine_items *i) {
   i->name = NULL;
   if (object) {
     const char *end = engine_string_end_(at);
-    i->name = engine_decode_(at + 1, end - 1, NULL);
+    i->name = engine_decode_(at + 1, end - 1, &i->name_length);
     at = engine_space_(engine_space_(end) + 1); // after the colon
   }
   i->value.at = at;
@@ -337,7 +339,7 @@ ENGINE_API engine_value engine_get(engine_value object, const char *name) {
   engine_value none = {0};
   if (engine_type(object) != ENGINE_OBJECT) return none;
   for (engine_items i = engine_each(object); engine_next(&i);)
-    if (!strcmp(i.name, name)) return i.value;
+    if (i.name_length == strlen(name) && !memcmp(i.name, name, i.name_length)) return i.value;
   return none;
 }
 
@@ -395,12 +397,14 @@ ENGINE_API void engine_end_array(engine_writer *w) {
   w->comma = true;
 }
 
-ENGINE_API void engine_write_key(engine_writer *w, const char *name) {
+ENGINE_API void engine_write_name(engine_writer *w, const char *name, size_t length) {
   engine_before_(w);
-  engine_quote_(w, name, strlen(name));
+  engine_quote_(w, name, length);
   engine_raw_(w, ":", 1);
   w->comma = false;
 }
+
+ENGINE_API void engine_write_key(engine_writer *w, const char *name) { engine_write_name(w, name, strlen(name)); }
 
 ENGINE_API void engine_write_string(engine_writer *w, const char *utf8, size_t length) {
   engine_before_(w);

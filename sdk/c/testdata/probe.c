@@ -27,7 +27,7 @@ static void echo(engine_writer *w, engine_value v) {
     break;
   case ENGINE_OBJECT:
     engine_begin_object(w);
-    for (i = engine_each(v); engine_next(&i);) engine_write_key(w, i.name), echo(w, i.value);
+    for (i = engine_each(v); engine_next(&i);) engine_write_name(w, i.name, i.name_length), echo(w, i.value);
     engine_end_object(w);
   }
 }
