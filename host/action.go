@@ -90,9 +90,9 @@ func (r *run) runAction(ctx context.Context, k int, address string, attempt int)
 	}, ops)
 	switch {
 	case err != nil:
-		return nil, sdk.AsError(err)
+		return nil, ops.Own(sdk.AsError(err))
 	case resp.Error != nil:
-		return nil, resp.Error
+		return nil, ops.Own(resp.Error)
 	}
 	if err := st.schemas.output.check(resp.Output, sdk.ClassValidation, "the output"); err != nil {
 		return nil, err

@@ -100,12 +100,12 @@ func (r *run) call(ctx context.Context, w *work, c *call) (json.RawMessage, *sdk
 	resp, err := step.Run(ctx, req, ops)
 	w.usage = append(w.usage, ops.Usage()...)
 	if err != nil {
-		return nil, sdk.AsError(err)
+		return nil, ops.Own(sdk.AsError(err))
 	}
 	w.usage = append(w.usage, resp.Usage...)
 	w.warnings = append(w.warnings, resp.Warnings...)
 	if resp.Error != nil {
-		return nil, resp.Error
+		return nil, ops.Own(resp.Error)
 	}
 	c.context = resp.Context
 	if err := s.f.types[stepTypeKey{c.use.Plugin, c.use.StepType}].schemas.output.check(resp.Output, sdk.ClassValidation, "the output"); err != nil {

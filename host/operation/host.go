@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/retrace-dev/engine/sdk"
@@ -89,6 +90,7 @@ type Host struct {
 	logs     int
 	usage    []sdk.Usage
 	response *sdk.Response
+	told     []*sdk.Error // refusals in the host's own words, see Own
 	closed   bool
 	streams  streams
 	blobs    blobs
@@ -170,7 +172,39 @@ func (h *Host) Call(ctx context.Context, msg []byte) ([]byte, error) {
 		return []byte(`{"ok":{}}`), nil
 	}
 	ok, body, err := do.act(ctx, h, head, data)
-	return answer(ctx, ok, body, err)
+	return h.answer(ctx, ok, body, err)
+}
+
+// Own gives a step's error its class back if it is what this Host told the step:
+// a step may not speak of the sandbox itself, but it may pass on what it heard.
+// Any other error is returned as it is.
+func (h *Host) Own(e *sdk.Error) *sdk.Error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e.Class != sdk.ClassInternal {
+		return e
+	}
+	for _, t := range h.told {
+		if e.Code == t.Code && strings.HasSuffix(e.Message, t.Message) {
+			own := *e
+			own.Class, own.Message = t.Class, t.Message
+			return &own
+		}
+	}
+	return e
+}
+
+// remember keeps a refusal that is of a class of the host's alone.
+func (h *Host) remember(e *sdk.Error) {
+	if e.Class.FromStep() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	const most = 16
+	if len(h.told) < most {
+		h.told = append(h.told, e)
+	}
 }
 
 // count ends an attempt that asks without end.
@@ -220,13 +254,14 @@ type refusal struct{ told *sdk.Error }
 func (r refusal) Error() string { return r.told.Error() }
 
 // answer makes the reply of an act. body is nil where no raw bytes belong.
-func answer(ctx context.Context, ok any, body []byte, err error) ([]byte, error) {
+func (h *Host) answer(ctx context.Context, ok any, body []byte, err error) ([]byte, error) {
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		var r refusal
 		if errors.As(err, &r) {
+			h.remember(r.told)
 			return refuse(r.told)
 		}
 		return nil, err

@@ -488,3 +488,24 @@ func TestWithoutNetwork(t *testing.T) {
 		t.Error("requests would go through a proxy")
 	}
 }
+
+// TestRefusalPassedOnKeepsItsClass: what a step returns is normalized, since it
+// may not speak of the sandbox; the host knows its own words again.
+func TestRefusalPassedOnKeepsItsClass(t *testing.T) {
+	t.Parallel()
+	w := newWeb(t, nil)
+	h := w.host(t)
+	_, _, err := sdk.HTTP(t.Context(), h, sdk.HTTPOp{URL: "https://api.example.com/"}, nil)
+	told := sdk.AsError(err)
+	if got := h.Own(told.Normalize()); got.Class != sdk.ClassSandbox || got.Message != told.Message {
+		t.Errorf("%v became %v", told, got)
+	}
+	for _, forged := range []*sdk.Error{
+		{Class: sdk.ClassSandbox, Code: codeHostDenied, Message: "made up"},
+		{Class: sdk.ClassSandbox, Code: codeSecretDenied, Message: told.Message},
+	} {
+		if got := h.Own(forged.Normalize()); got.Class != sdk.ClassInternal {
+			t.Errorf("%v was believed: %v", forged, got)
+		}
+	}
+}
