@@ -19,6 +19,9 @@ type HTTPOp struct {
 	Secrets   []HeaderSecret      `json:"secrets,omitempty"`
 	TimeoutMS int64               `json:"timeout_ms,omitempty"` // of all of it, a stream's reading included; 0 = what the attempt has left
 	Stream    bool                `json:"stream,omitempty"`     // the reply names a stream in place of the body
+	// HeadTimeoutMS bounds the wait for the reply's status and headers; 0 =
+	// TimeoutMS alone does.
+	HeadTimeoutMS int64 `json:"head_timeout_ms,omitempty"`
 }
 
 // HeaderSecret lets the host set a header to Prefix and the value of a secret.

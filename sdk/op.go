@@ -63,9 +63,10 @@ type RespondOp struct {
 // StreamReadOp takes what has arrived of a stream: at least one byte unless the
 // stream has ended, at most Max (0 and more than 1 MiB mean 1 MiB).
 type StreamReadOp struct {
-	Op     string `json:"op"`
-	Stream int    `json:"stream"`
-	Max    int    `json:"max,omitempty"`
+	Op        string `json:"op"`
+	Stream    int    `json:"stream"`
+	Max       int    `json:"max,omitempty"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty"` // the stream ends if nothing arrives for so long; 0 = what the attempt has left
 }
 
 // StreamReply goes before the bytes of a stream. After EOF the stream is closed.

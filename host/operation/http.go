@@ -29,6 +29,8 @@ const (
 	codeURL            = "url"
 	codeHeader         = "header"
 	codeHTTPTimeout    = "http_timeout" // the request's own timeout
+	codeHeadTimeout    = "head_timeout" // no status within the request's head_timeout_ms
+	codeIdleTimeout    = "idle_timeout" // nothing more within a stream_read's timeout_ms
 	codeDNS            = "dns"
 	codeTLS            = "tls"
 	codeConnect        = "connect"
@@ -39,8 +41,12 @@ const (
 // maxHeaders bounds the headers a step may send, in bytes.
 const maxHeaders = 64 << 10
 
-// errOwnTimeout ends a request that took longer than its timeout_ms.
-var errOwnTimeout = errors.New("the request's timeout has passed")
+// What ends a request that takes longer than the step wants to wait.
+var (
+	errOwnTimeout  = &sdk.Error{Class: sdk.ClassTimeout, Code: codeHTTPTimeout, Message: "the request did not end within its timeout_ms"}
+	errHeadTimeout = &sdk.Error{Class: sdk.ClassTimeout, Code: codeHeadTimeout, Message: "the server did not begin to answer within the request's head_timeout_ms"}
+	errIdleTimeout = &sdk.Error{Class: sdk.ClassTimeout, Code: codeIdleTimeout, Message: "nothing more arrived within the read's timeout_ms"}
+)
 
 // httpRequest checks everything before it sends anything, and sends once.
 func httpRequest(ctx context.Context, h *Host, head json.RawMessage, data []byte) (any, []byte, error) {
@@ -55,27 +61,29 @@ func httpRequest(ctx context.Context, h *Host, head json.RawMessage, data []byte
 	if e != nil {
 		return nil, nil, refusal{e}
 	}
-	ctx, cancel := limited(ctx, op.TimeoutMS)
+	ctx, cancel := limited(ctx, op.TimeoutMS, errOwnTimeout)
+	stop := after(op.HeadTimeoutMS, func() { cancel(errHeadTimeout) })
 	resp, err := h.o.Network.transport.RoundTrip(req.WithContext(ctx))
+	stop()
 	if err != nil {
 		e := h.failure(context.Cause(ctx), err)
-		cancel()
+		cancel(nil)
 		return nil, nil, refusal{e}
 	}
 	body, err := h.unpack(resp)
 	reply := h.reply(resp)
 	if err != nil {
 		resp.Body.Close()
-		cancel()
+		cancel(nil)
 		return nil, nil, err
 	}
 	if op.Stream {
 		id, err := h.openStream(&stream{r: h.redactor.Reader(body), cause: func() error { return context.Cause(ctx) },
-			end: func() { cancel(); resp.Body.Close() }})
+			end: func() { cancel(nil); resp.Body.Close() }, expire: func() { cancel(errIdleTimeout) }})
 		reply.Stream = id
 		return reply, nil, err
 	}
-	defer cancel()
+	defer cancel(nil)
 	defer resp.Body.Close()
 	all, err := io.ReadAll(io.LimitReader(body, h.o.MaxReply+1))
 	if err != nil {
@@ -87,13 +95,21 @@ func httpRequest(ctx context.Context, h *Host, head json.RawMessage, data []byte
 	return reply, h.redactor.JSON(all), nil
 }
 
-// limited ends when the request's own timeout has passed, if it has one.
-func limited(ctx context.Context, ms int64) (context.Context, context.CancelFunc) {
+// limited ends with cause when ms have passed, if there are any.
+func limited(ctx context.Context, ms int64, cause error) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := after(ms, func() { cancel(cause) })
+	return ctx, func(cause error) { stop(); cancel(cause) }
+}
+
+// after calls f when ms have passed, if there are any, unless it is stopped.
+func after(ms int64, f func()) (stop func()) {
 	if ms <= 0 {
-		return context.WithCancel(ctx)
+		return func() {}
 	}
 	ms = min(ms, (24 * time.Hour).Milliseconds()) // no overflow
-	return context.WithTimeoutCause(ctx, time.Duration(ms)*time.Millisecond, errOwnTimeout)
+	t := time.AfterFunc(time.Duration(ms)*time.Millisecond, f)
+	return func() { t.Stop() }
 }
 
 // request makes what is sent, of parts that were checked.
@@ -269,8 +285,8 @@ func (h *Host) failure(cause, err error) *sdk.Error {
 	var timeout net.Error
 	var corrupt flate.CorruptInputError
 	switch {
-	case errors.Is(cause, errOwnTimeout):
-		e.Class, e.Code, e.Message = sdk.ClassTimeout, codeHTTPTimeout, "the request did not end within its timeout_ms"
+	case cause == errOwnTimeout, cause == errHeadTimeout, cause == errIdleTimeout:
+		return sdk.AsError(cause)
 	case errors.As(err, &address):
 		e.Class, e.Code, e.Message = sdk.ClassSandbox, codeAddressDenied, address.Error()
 	case errors.As(err, &dns):

@@ -15,8 +15,9 @@ const maxRead = 1 << 20
 
 // stream is the body of a response that is read bit by bit.
 type stream struct {
-	end   func()       // closes the connection; may be called often, also during a read
-	cause func() error // why the request was ended, nil if it was not
+	end    func()       // closes the connection; may be called often, also during a read
+	expire func()       // ends the request because nothing arrives
+	cause  func() error // why the request was ended, nil if it was not
 
 	mu   sync.Mutex // held by the read that runs
 	r    io.Reader
@@ -92,7 +93,9 @@ func streamRead(_ context.Context, h *Host, head json.RawMessage, _ []byte) (any
 		return nil, nil, refusal{invalid("", "stream %d is not open", op.Stream)}
 	}
 	b := make([]byte, chunk(op.Max))
+	stop := after(op.TimeoutMS, func() { s.expire() })
 	n, eof, err := s.read(b, h.o.MaxBlob)
+	stop()
 	if eof {
 		defer h.closeStream(op.Stream)
 	}
