@@ -72,6 +72,44 @@ func BenchmarkInput(b *testing.B) {
 	}
 }
 
+// BenchmarkFanOut defends that what an instance costs does not grow with the
+// number of the others where it takes its own part: the for_each, and then its
+// identity and input.
+func BenchmarkFanOut(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		var list strings.Builder
+		for i := range n {
+			fmt.Fprintf(&list, `,{"id":%d,"text":"a text of some length, as it is"}`, i)
+		}
+		up := answers("[" + list.String()[1:] + "]")
+		w, e := mustEvaluator(b, "step \"a\" { uses = plugin.p.run }\nstep \"z\" {\n uses = plugin.p.run\n for_each = step.a.output\n input = { id = each.value.id, t = \"${each.value.text}!\" }\n}\n")
+		z := len(w.Steps) - 1
+		x, ds := e.ForEach(z, Scope{Up: up})
+		if ds.HasErrors() || len(x.Each) != n {
+			b.Fatal(explain(ds))
+		}
+		b.Run(fmt.Sprintf("for_each/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = e.ForEach(z, Scope{Up: up})
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/instance")
+		})
+		b.Run(fmt.Sprintf("identity/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = e.EachIdentity(z, &x.Each[n-1])
+			}
+		})
+		b.Run(fmt.Sprintf("input/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = e.Input(z, Scope{Up: up, Each: &x.Each[n-1]})
+			}
+		})
+	}
+}
+
 // BenchmarkIdentity is what a plan pays for each step.
 func BenchmarkIdentity(b *testing.B) {
 	w, e := mustEvaluator(b, "variable \"v\" { default = \"x\" }\nstep \"a\" { uses = plugin.p.run }\nstep \"z\" {\n uses = plugin.p.run\n input = { text = step.a.output.text, v = var.v, t = \"Hi ${var.v}\" }\n}\n")

@@ -136,7 +136,7 @@ func (c *canonizer) composite(e hclsyntax.Expression) sdk.Digest {
 		return c.call(t.FunctionCallExpr, typeText(t.ty))
 	case *condExpr:
 		return begin("if ").digest(c.digest(t.Condition)).digest(c.digest(t.TrueResult)).digest(c.digest(t.FalseResult)).sum()
-	case *hclsyntax.IndexExpr:
+	case *indexExpr:
 		return begin("index ").digest(c.digest(t.Collection)).digest(c.digest(t.Key)).sum()
 	case *hclsyntax.TupleConsExpr:
 		h := begin("tuple ").num(len(t.Exprs))

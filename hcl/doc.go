@@ -7,10 +7,12 @@
 // is described for its users in README.md.
 //
 // A flow goes through load.go (files, guard, parser), decode.go (blocks to
-// Workflow), compile.go (names in expressions), cycle.go, canon.go and link.go
-// (what needs all names), and then bind.go gives it values and eval.go and
-// identity.go answer for one step at a time. A file in JSON form becomes the
-// same syntax tree in jsonform.go; what follows knows one form. format.go stands
+// Workflow; foreach.go, rules.go, fallback.go, action.go and sandbox.go for what
+// is large enough to stand alone), compile.go and resolve.go (names in
+// expressions), cycle.go, canon.go and link.go (what needs all names), and then
+// bind.go gives it values and eval.go, identity.go and foreach.go answer for one
+// step, or one instance of it, at a time. A file in JSON form becomes the same
+// syntax tree in jsonform.go; what follows knows one form. format.go stands
 // beside that: it lays text out and knows no flow.
 //
 // # Design
@@ -47,6 +49,28 @@
 // Why is a bare reference spliced as bytes? cty brings strings into Unicode
 // normal form C, and is slow. What a step answered reaches the next one
 // unchanged, and fast, unless the flow computes with it.
+//
+// Why is a for_each that is a bare reference never decoded? Its elements are parts
+// of the JSON text, so 10,000 of them cost a scan, and each.value reaches the
+// instance byte for byte. For the same reason step.y.output[each.key] decodes one
+// element: an instance must not pay for all others.
+//
+// Why does an instance's identity hold parts of each, not the element? A list
+// whose elements carry a timestamp that nobody names would never be reused. The
+// parts are read from the syntax tree; what they hold is hashed by value, without
+// a decoder, in which two texts would be equal that a step can tell apart.
+//
+// Why may a local not name each, self or attempt? A local stands for one value in
+// an evaluation, and is checked, hashed and kept once. What belongs to one instance
+// or attempt stands where that is.
+//
+// Why are facets of conditions, checks and fallbacks last, and in no key? They
+// decide whether an answer is taken, not what it is. A check's own text is in the
+// key all the same: an answer that another check judged was not judged by this
+// one.
+//
+// Why does this package not judge allow_hosts? The code that dials does, and two
+// readings of one host name are how allow-lists are passed. It keeps the places.
 //
 // Why does a conditional not convert its branches? HCL makes the string "1" of
 // the number 1 when the other branch is a string. Here only the chosen branch is

@@ -157,6 +157,10 @@ func (w *jsonWriter) shape(s *shape) {
 }
 
 func (w *jsonWriter) value(s *shape) {
+	if raw, ok := rawPart(s.node, &w.f.ctx); ok {
+		w.dst = append(w.dst, raw...)
+		return
+	}
 	v, hd := s.node.Value(&w.f.ctx)
 	if hd.HasErrors() {
 		w.ds = append(w.ds, fromHCL(hd)...)

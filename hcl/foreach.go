@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/retrace-dev/engine/sdk"
@@ -212,17 +211,7 @@ func (b *expander) json(raw json.RawMessage) Diagnostics {
 		b.out.List = true
 		elements(raw, func(v []byte) bool { return b.index(v) })
 	case "object":
-		type member struct {
-			name  string
-			value []byte
-		}
-		var all []member
-		members(raw, func(k, v []byte) bool {
-			all = append(all, member{unquote(k), v})
-			return len(all) <= b.limit
-		})
-		slices.SortFunc(all, func(x, y member) int { return strings.Compare(x.name, y.name) })
-		for _, m := range all {
+		for _, m := range sortedMembers(raw, b.limit) {
 			b.add(appendString(nil, m.name), m.value)
 		}
 	default:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -82,6 +83,24 @@ func members(b []byte, yield func(key, value []byte) bool) {
 		}
 		p = skipSpace(b, end)
 	}
+}
+
+// member is one member of an object, its key unquoted.
+type member struct {
+	name  string
+	value []byte
+}
+
+// sortedMembers are the members of an object in order of their keys' bytes, or
+// of its first limit+1.
+func sortedMembers(b []byte, limit int) []member {
+	var all []member
+	members(b, func(k, v []byte) bool {
+		all = append(all, member{unquote(k), v})
+		return len(all) <= limit
+	})
+	slices.SortFunc(all, func(x, y member) int { return strings.Compare(x.name, y.name) })
+	return all
 }
 
 // elements calls yield for each element of the array, until it returns false.

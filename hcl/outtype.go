@@ -147,7 +147,7 @@ func fits(v cty.Value, ty cty.Type, at string) error {
 	n := 0
 	for it := v.ElementIterator(); it.Next(); n++ {
 		k, elem := it.Element()
-		where, want := at+"/"+strconv.Itoa(n), cty.DynamicPseudoType
+		where, want := at+"/"+strconv.Itoa(n), cty.Type{}
 		if k.Type() == cty.String {
 			where = at + "/" + pointerEscape.Replace(k.AsString())
 		}

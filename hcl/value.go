@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -294,30 +293,29 @@ func (e *encoder) value(v cty.Value) error {
 // appendCanonical writes JSON text that CheckJSON accepts so that equal values
 // have equal bytes: keys sorted, numbers by value, strings as they are.
 func appendCanonical(dst, b []byte) []byte {
-	switch b = bytes.TrimSpace(b); kindOf(b) {
+	return canonicalJSON(dst, b, 0)
+}
+
+func canonicalJSON(dst, b []byte, depth int) []byte {
+	b = bytes.TrimSpace(b)
+	if depth > sdk.MaxDepth { // a value of the flow's own making, which no step can receive
+		return append(dst, b...)
+	}
+	switch kindOf(b) {
 	case "object":
-		type member struct {
-			name  string
-			value []byte
-		}
-		var all []member
-		members(b, func(k, v []byte) bool {
-			all = append(all, member{unquote(k), v})
-			return true
-		})
-		slices.SortFunc(all, func(x, y member) int { return strings.Compare(x.name, y.name) })
+		all := sortedMembers(b, len(b))
 		dst = append(dst, '{')
 		for i, m := range all {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendCanonical(append(appendString(dst, m.name), ':'), m.value)
+			dst = canonicalJSON(append(appendString(dst, m.name), ':'), m.value, depth+1)
 		}
 		return append(dst, '}')
 	case "list":
 		sep := byte('[')
 		elements(b, func(v []byte) bool {
-			dst = appendCanonical(append(dst, sep), v)
+			dst = canonicalJSON(append(dst, sep), v, depth+1)
 			sep = ','
 			return true
 		})

@@ -1,4 +1,5 @@
 step "a" {
-  uses  = plugin.p.run
-  input = { v = [for x in range(10000000) : x] }
+  uses     = plugin.p.run
+  for_each = range(10000000)
+  input    = { v = each.value }
 }
