@@ -23,7 +23,8 @@ import (
 
 // project is what a scaffold is made for.
 type project struct {
-	name string
+	dir  string
+	name string // the folder's
 	kind string // command, reactor or native
 	sdk  string // where the engine's source is, for Go; "" is the released one
 }
@@ -55,12 +56,13 @@ func newPluginNew(io streams) *cobra.Command {
 	var asJSON bool
 	names := slices.Sorted(maps.Keys(languages))
 	cmd := &cobra.Command{
-		Use:   "new LANG NAME",
+		Use:   "new LANG DIR",
 		Short: "Make a project of a small step that builds, passes its tests and runs in a flow",
-		Long: `LANG is ` + strings.Join(names, ", ") + `. The project is the folder NAME, which must
-not exist or be empty: the source of a step, its manifest step.json, a build
-script that finds the compiler you have, a case for engine plugin test, and a
-flow that uses the step. SDKs other than Go's are copied into it.
+		Long: `LANG is ` + strings.Join(names, ", ") + `. The project is the folder DIR,
+which must not exist or be empty, and is named after it: the source of a step,
+its manifest step.json, a build script that finds the compiler you have, cases
+for engine plugin test, and a flow that uses the step. SDKs other than Go's are
+copied into it.
 
 Kinds: a command reads stdin and writes stdout, a reactor is a function that is
 called; both are sandboxed modules. A native plugin is a process with the rights
@@ -70,7 +72,7 @@ of the engine.`,
   engine plugin new go words --kind native`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			p.name = args[1]
+			p.dir, p.name = args[1], filepath.Base(args[1])
 			line, err := createProject(args[0], p)
 			if err != nil {
 				return err
@@ -81,9 +83,9 @@ of the engine.`,
 				return nil
 			}
 			for _, f := range line.Files {
-				fmt.Fprintln(io.out, filepath.Join(line.Dir, f))
+				fmt.Fprintln(io.out, escape(filepath.Join(line.Dir, f)))
 			}
-			fmt.Fprintf(io.err, "\nnext:\n  cd %s\n  sh build.sh\n  engine plugin test %s cases/*.json\n  engine apply\n", line.Dir, artifact(p.name, line.Kind))
+			fmt.Fprintf(io.err, "\nnext:\n  cd %s\n  sh build.sh\n  engine plugin test %s cases/*.json\n  engine apply\n", escape(line.Dir), artifact(p.name, line.Kind))
 			return nil
 		},
 	}
@@ -123,8 +125,8 @@ func createProject(lang string, p project) (*createdLine, error) {
 		return nil, exit(exitInternal, "%w", err)
 	}
 	common(p, files)
-	line := &createdLine{"created", p.name, p.kind, slices.Sorted(maps.Keys(files))}
-	return line, writeProject(p.name, files)
+	line := &createdLine{"created", p.dir, p.kind, slices.Sorted(maps.Keys(files))}
+	return line, writeProject(p.dir, files)
 }
 
 // writeProject writes files to a folder that has none.

@@ -8,7 +8,7 @@ name=words
 asc="${ASC:-node_modules/assemblyscript/bin/asc.js}"
 if [ ! -f "$asc" ]; then
   echo "the AssemblyScript compiler is not there. Run: npm install" >&2
-  exit 1
+  exit 69
 fi
 node "$asc" $name.ts -O --runtime incremental --use abort=engine_step/abort -o $name.wasm
 "${ENGINE:-engine}" plugin pack $name.wasm --manifest step.json

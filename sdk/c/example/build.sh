@@ -16,7 +16,7 @@ done
 if [ -z "$found" ]; then
   echo "no clang with a WASI library found. Install wasi-sdk and set WASI_SDK_PATH, or on Debian:" >&2
   echo "  apt-get install clang lld wasi-libc libclang-rt-dev-wasm32" >&2
-  exit 1
+  exit 69
 fi
 
 case $kind in

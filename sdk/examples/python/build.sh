@@ -15,7 +15,7 @@ done
 if [ -z "$found" ]; then
   echo "no Python with grpcio and protobuf found. Run: pip install grpcio protobuf; or on Debian:" >&2
   echo "  apt-get install python3-grpcio python3-protobuf" >&2
-  exit 1
+  exit 69
 fi
 
 tmp=$(mktemp -d)

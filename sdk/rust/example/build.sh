@@ -16,7 +16,7 @@ done
 if [ -z "$found" ]; then
   echo "no rustc with a WASI library found. Run: rustup target add wasm32-wasip1; or on Debian:" >&2
   echo "  apt-get install rustc libstd-rust-dev-wasm32" >&2
-  exit 1
+  exit 69
 fi
 
 mkdir -p target
