@@ -76,6 +76,7 @@ const (
 	flagExpires
 	flagJudged
 	flagFacets
+	flagOperator
 	flagsEnd
 )
 
@@ -99,6 +100,7 @@ func AppendHead(dst []byte, h *Head) []byte {
 	set(!h.Expires.IsZero(), flagExpires)
 	set(!h.Judged.IsZero(), flagJudged)
 	set(h.Facets != nil, flagFacets)
+	set(h.Operator, flagOperator)
 
 	dst = append(dst, FormatVersion)
 	dst = binary.AppendUvarint(dst, flags)
@@ -156,7 +158,7 @@ func DecodeHead(b []byte) (*Head, error) {
 		r.fail("unknown flags")
 	}
 	has := func(flag uint64) bool { return flags&flag != 0 }
-	h.Degraded = has(flagDegraded)
+	h.Degraded, h.Operator = has(flagDegraded), has(flagOperator)
 	if o := r.next(1); len(o) == 1 {
 		h.Outcome = Outcome(o[0])
 	}

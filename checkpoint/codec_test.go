@@ -154,7 +154,7 @@ func TestDecodeFaults(t *testing.T) {
 		"version 0":   {change(0, 0), "format version 0"},
 		"version 2":   {change(0, 2), "format version 2, this engine knows 1 to 1; use the engine that wrote it"},
 		"flags":       {append([]byte{1, 0x80, 0x80, 0x80, 1}, head[3:]...), "unknown flags"},
-		"outcome":     {change(3, 4), "unknown outcome"},
+		"outcome":     {change(3, 99), "unknown outcome"},
 		"tail":        {append(bytes.Clone(head), 0), "more bytes"},
 		"long string": {append(bytes.Clone(head[:4]), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), "ends early"},
 	} {

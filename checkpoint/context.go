@@ -80,6 +80,9 @@ func appendContext(dst []byte, c *Context) ([]byte, error) {
 	if c.Instances != nil {
 		w.value("instances", c.Instances)
 	}
+	if len(c.Undo) > 0 {
+		w.value("undo", c.Undo)
+	}
 	if w.err != nil {
 		return dst, w.err
 	}

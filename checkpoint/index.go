@@ -1,5 +1,10 @@
 package checkpoint
 
+import (
+	"iter"
+	"maps"
+)
+
 // Index is a loaded snapshot of one workflow's heads. It is immutable after
 // the store has filled it and safe for concurrent reading.
 type Index struct {
@@ -44,6 +49,9 @@ func keep(m map[Fingerprint][]*Head, f Fingerprint, h *Head) {
 
 // Head returns the newest head of a step instance, or nil.
 func (x *Index) Head(step, instance string) *Head { return x.heads[instanceKey{step, instance}] }
+
+// Heads are the newest heads of all step instances, in no order.
+func (x *Index) Heads() iter.Seq[*Head] { return maps.Values(x.heads) }
 
 // Len is the number of step instances that have a head.
 func (x *Index) Len() int { return len(x.heads) }

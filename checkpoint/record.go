@@ -22,9 +22,10 @@ const (
 	SkippedCondition         // its `when` was false
 	SkippedUpstream          // a hard upstream was skipped
 	SkippedFailure           // it failed, and on_failure = skip
+	Withdrawn                // it had succeeded and was undone
 )
 
-var outcomeNames = [...]string{"succeeded", "skipped_condition", "skipped_upstream", "skipped_failure"}
+var outcomeNames = [...]string{"succeeded", "skipped_condition", "skipped_upstream", "skipped_failure", "withdrawn"}
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
@@ -46,6 +47,7 @@ type Head struct {
 	Lineage  []sdk.Digest `json:"lineage"` // of the upstream facets, in the order Local has its holes
 	Outcome  Outcome      `json:"outcome"`
 	Degraded bool         `json:"degraded,omitempty"`
+	Operator bool         `json:"operator,omitempty"` // a person gave the output; of a collection, that of an instance
 	Expires  time.Time    `json:"expires,omitzero"` // zero = never
 	Data     DataRef      `json:"data"`             // where the output lies; zero for a husk and for skipped steps
 
@@ -156,6 +158,7 @@ type Context struct {
 	ReusedFrom string            `json:"reused_from,omitempty"` // "step.old" when another step's result was taken
 	Error      *sdk.Error        `json:"error,omitempty"`       // of a step that was skipped after a failure; sanitised
 	Instances  *Instances        `json:"instances,omitempty"`   // of a step with for_each
+	Undo       json.RawMessage   `json:"undo,omitempty"`        // the input of its undo, evaluated when it had succeeded
 }
 
 // Instances says how the instances of a collection ended.
@@ -213,6 +216,10 @@ const (
 	RunFailed      RunStatus = "failed"
 	RunCancelled   RunStatus = "cancelled"
 	RunInterrupted RunStatus = "interrupted"
+	// A failed run whose workflow says on_failure = compensate is sealed as
+	// RunCompensating and becomes RunCompensated when everything is undone.
+	RunCompensating RunStatus = "compensating"
+	RunCompensated  RunStatus = "compensated"
 )
 
 // RunRecord is one run. It is written when the run opens, when it is continued
@@ -239,7 +246,8 @@ type RunRecord struct {
 	Used      sdk.Digest                 `json:"used,omitzero"`    // over the records a succeeded run ended with
 	Reused    []Seq                      `json:"reused,omitempty"` // records of earlier runs that it used; retention keeps them
 	Counts    map[string]int             `json:"counts,omitempty"`
-	Reruns    map[string]int             `json:"reruns,omitempty"` // how often a step was asked to run again, in the chain
+	Reruns    map[string]int             `json:"reruns,omitempty"`     // how often a step was asked to run again, in the chain
+	NotUndone []string                   `json:"not_undone,omitempty"` // of a run that is being compensated: what is left, by address
 }
 
 // FileDigest is one file of the flow.
@@ -273,4 +281,7 @@ type Intent struct {
 	Effects        sdk.Effects `json:"effects"`
 	Effect         Fingerprint `json:"effect,omitzero"` // of the step type and its evaluated input
 	Started        time.Time   `json:"started"`
+	// Undo is the input of the step's undo as far as it is known before there is
+	// an output; nil without one.
+	Undo json.RawMessage `json:"undo,omitempty"`
 }

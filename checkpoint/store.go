@@ -182,7 +182,7 @@ func (b *Batch) seal(r *Record, out Sanitized) {
 // Index; r has the new keys and lineage.
 func (b *Batch) PutReuse(r *Record, from *Head) {
 	r.Output, r.Data, r.ID = from.Output, from.Data, from.ID
-	r.Outcome, r.Degraded, r.Attempts, r.Facets = from.Outcome, from.Degraded, from.Attempts, from.Facets
+	r.Outcome, r.Degraded, r.Operator, r.Attempts, r.Facets = from.Outcome, from.Degraded, from.Operator, from.Attempts, from.Facets
 	r.Content, r.Created, r.Expires, r.Took, r.Tokens, r.Chain = from.Content, from.Created, from.Expires, from.Took, from.Tokens, from.Chain
 	b.Items = append(b.Items, Item{Checkpoint: r})
 }
@@ -190,6 +190,14 @@ func (b *Batch) PutReuse(r *Record, from *Head) {
 // PutSkip adds the record of a skipped step; r.Outcome says why.
 func (b *Batch) PutSkip(r *Record) {
 	r.ID = NewID(r.Plan, absentDigest)
+	b.Items = append(b.Items, Item{Checkpoint: r})
+}
+
+// PutWithdrawal adds a record that takes h back: what h is the record of has been
+// undone. It takes the place of h under all its keys.
+func (b *Batch) PutWithdrawal(r *Record, h *Head) {
+	r.Step, r.Instance, r.Chain, r.Local, r.Plan, r.Content, r.Lineage = h.Step, h.Instance, h.Chain, h.Local, h.Plan, h.Content, h.Lineage
+	r.Outcome, r.ID, r.Attempts = Withdrawn, h.ID, h.Attempts
 	b.Items = append(b.Items, Item{Checkpoint: r})
 }
 

@@ -60,6 +60,9 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 	}
 	s.record.Since = time.Now().UTC()
 	r := h.newRun(s)
+	if s.undoing() {
+		return r.undoOnly(ctx)
+	}
 	// The run is durable before anybody is told of it: what `runs` lists after a
 	// crash can be continued.
 	opening := context.WithoutCancel(ctx) // a cancel is the run's to see

@@ -10,7 +10,6 @@ import (
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/loader"
-	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -18,10 +17,7 @@ import (
 // judges the answer and makes the record.
 func (r *run) attemptStep(w *work) {
 	st := r.step(w)
-	address := r.address(w.unit)
-	limit := &sdk.Error{Class: sdk.ClassTimeout, Code: "attempt",
-		Message: fmt.Sprintf("%s did not end within its timeout of %s; raise timeout if it needs longer", address, st.timeout)}
-	ctx, cancel := context.WithTimeoutCause(w.ctx, st.timeout, limit)
+	ctx, cancel := context.WithTimeoutCause(w.ctx, st.timeout, timedOut(r.address(w.unit), st.timeout))
 	defer cancel()
 	var out, reported json.RawMessage
 	var err *sdk.Error
@@ -51,10 +47,17 @@ func (r *run) attemptStep(w *work) {
 	w.sanitized = sanitized
 	w.end, w.tokens = endResult, tokens(w.usage)
 	w.record = r.newRecord(w)
+	r.prepareUndo(w, sanitized.Data())
+	w.record.Context.Undo = w.undo
 	w.record.Degraded = w.fallback > 0
 	if w.fallback > 0 {
 		w.record.Context.Error = r.text(w.lastErr)
 	}
+}
+
+func timedOut(address string, timeout time.Duration) *sdk.Error {
+	return &sdk.Error{Class: sdk.ClassTimeout, Code: "attempt",
+		Message: fmt.Sprintf("%s did not end within its timeout of %s; raise timeout if it needs longer", address, timeout)}
 }
 
 // call is one request to a step type, for an attempt of a step: its own, or
@@ -67,50 +70,31 @@ type call struct {
 	context       json.RawMessage // the answer's
 }
 
-// call sends a request and returns the output. What was used counts for w.
+// call asks on behalf of w and returns the output. What was used counts for w.
 func (r *run) call(ctx context.Context, w *work, c *call) (json.RawMessage, *sdk.Error) {
-	s, st, address := r.s, r.step(w), r.address(w.unit)
-	step, err := r.load(ctx, address, c.use, c.grant.limits)
-	if err != nil {
-		return nil, sdk.AsError(err)
-	}
-	ops := operation.New(operation.Options{
-		Sink:    &sink{r: r, step: address, attempt: int(w.attempt)},
-		Network: r.h.o.Network, Grants: operation.Grants{Hosts: c.grant.hosts},
-	})
-	defer ops.Close()
-	if w.started.IsZero() {
-		w.started = time.Now()
-		r.note(Event{Type: EventStarted, Step: address, Attempt: int(w.attempt), Reason: w.reason})
-	}
-	deadline, _ := ctx.Deadline()
-	req := &sdk.Request{
-		V: sdk.Version, StepType: c.use.StepType, Workflow: s.f.wf.Name, Run: string(s.record.ID), Step: st.address, Instance: w.in.Name,
-		Attempt: int(w.attempt), IdempotencyKey: w.idem, DeadlineMS: max(time.Until(deadline).Milliseconds(), 1),
-		Engine: r.h.o.Version, Input: c.input, Config: c.config,
+	q := request{who: r.address(w.unit), step: r.step(w).address, instance: w.in.Name, attempt: int(w.attempt),
+		use: c.use, grant: c.grant, input: c.input, config: c.config, key: w.idem}
+	q.began = func() {
+		if w.started.IsZero() {
+			w.started = time.Now()
+			r.note(Event{Type: EventStarted, Step: q.who, Attempt: q.attempt, Reason: w.reason})
+		}
 	}
 	if !c.main {
 		h := checkpoint.NewHasher("engine/idempotency/1")
 		h.String(w.idem)
-		h.String(s.f.wf.Plugins[c.use.Plugin].Name)
+		h.String(r.s.f.wf.Plugins[c.use.Plugin].Name)
 		h.String(c.use.StepType)
 		h.Bytes(c.input)
-		req.IdempotencyKey = h.Sum().String()
+		q.key = h.Sum().String()
 	}
-	resp, err := step.Run(ctx, req, ops)
-	w.usage = append(w.usage, ops.Usage()...)
+	resp, err := r.request(ctx, &q)
+	w.usage = append(w.usage, q.usage...)
 	if err != nil {
-		return nil, ops.Own(sdk.AsError(err))
-	}
-	w.usage = append(w.usage, resp.Usage...)
-	w.warnings = append(w.warnings, resp.Warnings...)
-	if resp.Error != nil {
-		return nil, ops.Own(resp.Error)
-	}
-	c.context = resp.Context
-	if err := s.f.types[stepTypeKey{c.use.Plugin, c.use.StepType}].schemas.output.check(resp.Output, sdk.ClassValidation, "the output"); err != nil {
 		return nil, err
 	}
+	w.warnings = append(w.warnings, resp.Warnings...)
+	c.context = resp.Context
 	return resp.Output, nil
 }
 

@@ -61,7 +61,10 @@ func (f *Flow) Effects(i int) sdk.Effects { return f.steps[i].effects }
 
 // Check reports what o names that the flow does not have, as a *UsageError.
 func (f *Flow) Check(o RunOptions) error {
-	if _, _, err := f.units(o.Rerun); err != nil {
+	if _, _, err := f.units(append(o.Rerun[:len(o.Rerun):len(o.Rerun)], o.From...)); err != nil {
+		return err
+	}
+	if _, err := f.givens(o.Set); err != nil {
 		return err
 	}
 	_, err := f.nodes(o.Targets)

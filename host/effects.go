@@ -16,7 +16,7 @@ const CodeOutcomeUnknown = "outcome_unknown"
 
 func outcomeUnknown(address, seen string) *sdk.Error {
 	return &sdk.Error{Class: sdk.ClassInternal, Code: CodeOutcomeUnknown, Message: fmt.Sprintf(
-		"outcome unknown: did it happen? %s. If it did not, add --rerun %s; if it did, it must not run again: give the step when = false, or take it out of the flow", seen, address)}
+		"outcome unknown: did it happen? %s. Give its answer with --set %s=@value.json if it did, or add --rerun %s if it did not", seen, quoted(address), quoted(address))}
 }
 
 // past is what the runs of this chain have tried of steps with effects, as far
@@ -60,25 +60,32 @@ func (s *session) resume(ctx context.Context) error {
 		}
 	}
 	s.tries = map[string]int32{}
-	s.past = past{map[string]*checkpoint.Intent{}, map[checkpoint.Fingerprint]*checkpoint.Intent{}}
 	if s.continued {
 		if err := s.countAttempts(ctx); err != nil {
 			return err
 		}
 	}
-	effects := slices.ContainsFunc(s.f.steps, func(st flowStep) bool { return st.effects.Changes() })
-	for k, run := range s.chain { // oldest first
-		if !effects {
-			break
-		}
-		if err := s.readIntents(ctx, run, s.chain[k+1:]); err != nil {
-			return err
-		}
+	if err := s.readPast(ctx); err != nil {
+		return err
 	}
 	for i := range s.f.steps {
 		s.policies[i].Attempt = s.tries[s.f.steps[i].address]
 	}
 	s.block()
+	return nil
+}
+
+// readPast reads what the chain's runs have tried of steps with effects.
+func (s *session) readPast(ctx context.Context) error {
+	s.past = past{map[string]*checkpoint.Intent{}, map[checkpoint.Fingerprint]*checkpoint.Intent{}}
+	if !slices.ContainsFunc(s.f.steps, func(st flowStep) bool { return st.effects.Changes() }) {
+		return nil
+	}
+	for k, run := range s.chain { // oldest first
+		if err := s.readIntents(ctx, run, s.chain[k+1:]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -164,7 +171,7 @@ func (s *session) block() {
 	s.blocked = map[int32]*sdk.Error{}
 	for k := range s.f.steps {
 		i, st := int32(k), &s.f.steps[k]
-		if s.plan.Steps[i].Verdict == recovery.Current || st.ForEach || s.rerun(i, "") {
+		if s.plan.Steps[i].Verdict == recovery.Current || st.ForEach || s.rerun(i, "") || s.answer(i, "") != nil {
 			continue
 		}
 		if in := s.past.open[st.address]; in != nil && st.effects == sdk.EffectsOnce {
@@ -201,7 +208,7 @@ func (r *run) blockedNow(w *work) *sdk.Error {
 func (s *session) effect(w *work, st *flowStep) *sdk.Error {
 	w.effect = effectOf(st.StepType, w.inputs)
 	address := instanceAddress(st.address, w.in.Name)
-	if w.inst < 0 && !s.rerun(w.step, "") || w.inst >= 0 && !w.in.Rerun {
+	if s.answer(w.step, w.in.Name) == nil && (w.inst < 0 && !s.rerun(w.step, "") || w.inst >= 0 && !w.in.Rerun) {
 		if in := s.past.open[address]; in != nil && in.Effect == w.effect {
 			w.idem = in.IdempotencyKey
 			return nil

@@ -28,6 +28,9 @@ const (
 	EventLog           EventType = "log"            // Step, Attempt, Level, Message, Fields
 	EventProgress      EventType = "progress"       // Step, Attempt, Fraction, Message
 	EventEmit          EventType = "emit"           // Step, Attempt, Message
+	EventUndoing       EventType = "undoing"        // Step, Attempt: its undo starts
+	EventUndone        EventType = "undone"         // Step, Took: the effect is taken back
+	EventUndoFailed    EventType = "undo_failed"    // Step, Error
 	EventRunEnded      EventType = "run_ended"      // Status, Error, Counts, Took, Saved, SavedTokens
 	EventNothingToRun  EventType = "nothing_to_run" // Run (the newest, which succeeded), Counts, Saved, SavedTokens: no run was opened
 	EventOutputs       EventType = "outputs"        // Outputs: last, behind run_ended or nothing_to_run
@@ -67,10 +70,11 @@ type Event struct {
 
 // Counts says how the steps of a run stand.
 type Counts struct {
-	Total     int `json:"total"`     // steps of the workflow; of one with for_each its instances, once they are known
-	ToRun     int `json:"to_run"`    // at the start: will run
-	ToDecide  int `json:"to_decide"` // at the start: run unless their upstreams give the same answers
-	Ran       int `json:"ran"`       // succeeded in this run's process
+	Total     int `json:"total"`              // steps of the workflow; of one with for_each its instances, once they are known
+	ToRun     int `json:"to_run"`             // at the start: will run
+	ToDecide  int `json:"to_decide"`          // at the start: run unless their upstreams give the same answers
+	Ran       int `json:"ran"`                // succeeded in this run's process
+	Supplied  int `json:"supplied,omitempty"` // a person gave the answer
 	Reused    int `json:"reused"`
 	Skipped   int `json:"skipped"`
 	Failed    int `json:"failed"`

@@ -56,6 +56,7 @@ type fakeStep struct {
 	skip     bool // on_failure = skip
 	fallback []hcl.Fallback
 	post     func(out json.RawMessage) string
+	undo     bool // it has a compensate block; its undo is the step type "undo"
 }
 
 func hard(is ...int) (rs []hcl.FacetRef) {
@@ -82,6 +83,10 @@ func (k *fake) flow() *Flow {
 		if s.pair {
 			st.Pair = s.refs[0].Step
 		}
+		if s.undo {
+			st.Compensate = &hcl.Compensate{Use: hcl.Use{StepType: "undo"}}
+			wf.CompensateOnFailure = true
+		}
 		if s.post != nil {
 			st.Postconditions = 1
 		}
@@ -98,6 +103,7 @@ func (k *fake) flow() *Flow {
 	if diags := f.grant(); diags.HasErrors() {
 		k.tb.Fatal(diags)
 	}
+	f.types[stepTypeKey{0, "undo"}] = st
 	if err := f.link(); err != nil {
 		k.tb.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -129,8 +130,12 @@ func (r *run) expand(w *work) {
 	}
 	n := len(f.each)
 	f.when, f.results, f.attempts = make([]bool, n), make([]result, n), make([]int32, n)
+	if names := s.strangers(w.step, f.in); len(names) > 0 {
+		w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Code: "no_such_instance", Message: fmt.Sprintf("--set gives the answer of %s, which is none of its %d instances", strings.Join(names, ", "), n)})
+		return
+	}
 	for k := range f.in {
-		f.in[k].Rerun = s.rerun(w.step, f.in[k].Name)
+		f.in[k].Rerun, f.in[k].Set = s.rerun(w.step, f.in[k].Name), s.answer(w.step, f.in[k].Name) != nil
 		f.attempts[k] = s.tries[instanceAddress(st.address, f.in[k].Name)]
 	}
 	w.fanout, w.end = f, endExpanded
@@ -203,7 +208,7 @@ func (r *run) gather(w *work) {
 	if f.list {
 		brackets, sep = "[]", '['
 	}
-	degraded := false
+	degraded, operator := false, false
 	var expires time.Time
 	for k := range f.results {
 		res := &f.results[k]
@@ -221,7 +226,7 @@ func (r *run) gather(w *work) {
 		} else {
 			out = append(out, "null"...)
 		}
-		degraded = degraded || res.degraded || res.err != nil
+		degraded, operator = degraded || res.degraded || res.err != nil, operator || res.operator
 		if !res.expires.IsZero() && (expires.IsZero() || res.expires.Before(expires)) {
 			expires = res.expires
 		}
@@ -240,7 +245,7 @@ func (r *run) gather(w *work) {
 	}
 	w.end = endResult
 	w.record = r.newRecord(w)
-	w.record.Degraded, w.record.Expires = degraded, expires
+	w.record.Degraded, w.record.Operator, w.record.Expires = degraded, operator, expires
 	w.record.Context.Instances, w.record.Facets = f.info(), f.facets()
 }
 

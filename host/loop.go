@@ -133,6 +133,10 @@ func (r *run) drive(ctx context.Context) error {
 		r.pump()
 		r.flush()
 		if r.finished != nil {
+			if r.broken == nil && r.finished.status == checkpoint.RunFailed && r.s.f.wf.CompensateOnFailure {
+				r.s.record.Error = r.finished.err
+				return r.compensate(ctx)
+			}
 			return r.broken
 		}
 		select {
@@ -312,7 +316,7 @@ func (r *run) commit(b *checkpoint.Batch) checkpoint.Seq {
 func (r *run) intent(c command) {
 	w := r.working[c.node]
 	seq := r.commit(r.batchOf(func(b *checkpoint.Batch) {
-		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(c.attempt), IdempotencyKey: w.idem, Effect: w.effect, Effects: r.step(w).effects, Started: time.Now().UTC()})
+		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(c.attempt), IdempotencyKey: w.idem, Effect: w.effect, Effects: r.step(w).effects, Started: time.Now().UTC(), Undo: w.undo})
 	}))
 	r.push(signal{kind: sigIntent, node: c.node, seq: seq})
 }
@@ -324,7 +328,7 @@ func (r *run) put(c command) {
 	st := r.step(w)
 	res := result{state: c.state, attempts: w.attempt, key: w.key, err: c.err}
 	b := checkpoint.NewBatch(r.h.o.Tenant, r.s.f.wf.Name)
-	volatile := w.end == endResult && w.reused == nil && st.volatile
+	volatile := w.end == endResult && w.reused == nil && st.volatile && !w.supplied
 	if !volatile {
 		r.addHusks(b, w.step)
 	}
@@ -358,7 +362,7 @@ func (r *run) put(c command) {
 			if w.end == endResult && !w.hit {
 				res.data.Seq = seq
 			}
-			res.degraded, res.attempts = rec.Degraded, int32(rec.Attempts)
+			res.degraded, res.operator, res.attempts = rec.Degraded, rec.Operator, int32(rec.Attempts)
 			res.took, res.tokens, res.expires = rec.Took, rec.Tokens, rec.Expires
 		}
 	}

@@ -14,6 +14,7 @@ import (
 type result struct {
 	state    sdk.State
 	degraded bool
+	operator bool
 	attempts int32
 	seq      checkpoint.Seq // of the record that stands for it; 0 = none
 	id       checkpoint.ID
@@ -43,7 +44,7 @@ func (r *result) facet(f sdk.Facet) sdk.Digest {
 }
 
 func taken(h *checkpoint.Head) result {
-	return result{state: h.Outcome.State(), degraded: h.Degraded, attempts: int32(h.Attempts), seq: h.Seq, id: h.ID, key: h.Plan, data: h.Data, output: h.Output, head: h,
+	return result{state: h.Outcome.State(), degraded: h.Degraded, operator: h.Operator, attempts: int32(h.Attempts), seq: h.Seq, id: h.ID, key: h.Plan, data: h.Data, output: h.Output, head: h,
 		facets: h.Facets, took: h.Took, tokens: h.Tokens, expires: h.Expires}
 }
 

@@ -36,7 +36,11 @@ func (r *run) noted(c command) {
 			r.reused(u, w.reused, true)
 			break
 		}
-		if r.counted(u) {
+		switch {
+		case w.supplied:
+			e.Reason = suppliedReason
+			r.counts.Supplied++
+		case r.counted(u):
 			r.counts.Ran++
 		}
 		e.Type, e.Checkpoint, e.Seq, e.Usage = EventSucceeded, res.id, res.seq, w.usage

@@ -24,6 +24,14 @@ type RetryPolicy struct {
 	Before      int           // the action to run before the next attempt, from 1; 0 = none
 }
 
+// jitter is the seed of the delay after an attempt of what has this address.
+func jitter(address string, attempt int) checkpoint.Fingerprint {
+	h := checkpoint.NewHasher("engine/jitter/1")
+	h.String(address)
+	h.Int(attempt)
+	return h.Sum()
+}
+
 // backoff decides whether a failed step is tried again, after which delay and by
 // which policy; -1 says that it is not.
 // tries counts the failures each policy has had before this one, and is

@@ -19,7 +19,12 @@ import (
 
 // RunOptions are the options of Plan and Apply.
 type RunOptions struct {
-	Rerun   []string         // addresses of steps that run even if current
+	Rerun []string // addresses of steps that run even if current
+	From  []string // addresses of steps that run even if current, with everything below them
+	// Set gives the output of steps and instances, by address, in place of an
+	// attempt. It counts in this run; in another one the step is due, unless
+	// its results are those of a chain of runs (reuse = run).
+	Set     map[string]json.RawMessage
 	Targets []string         // addresses; nil = the default targets
 	New     bool             // a run that continues and follows none
 	Run     checkpoint.RunID // continue this run instead of the newest
@@ -69,7 +74,9 @@ type session struct {
 	past      past
 	tries     map[string]int32          // by address: attempts already made in the run
 	reruns    map[int32]map[string]bool // by step: the instances that were asked for; nil = all
-	blocked   map[int32]*sdk.Error      // steps that must not start again without a person
+	below     map[int32]string          // by step that --from makes run: the step it named
+	given     given
+	blocked   map[int32]*sdk.Error // steps that must not start again without a person
 }
 
 // inputs are the values of a flow's variables, and what evaluates with them.
@@ -91,6 +98,9 @@ func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (*
 	}
 	s.eval = in.evaluator(hcl.RunInfo{ID: string(s.record.ID), StartedAt: s.record.Created})
 	if err := s.define(); err != nil {
+		return nil, err
+	}
+	if err := s.give(o.Set); err != nil {
 		return nil, err
 	}
 	if err := s.load(ctx, o); err != nil {
@@ -135,6 +145,9 @@ func (s *session) chooseRun(ctx context.Context, vs map[string]json.RawMessage, 
 		return &UsageError{fmt.Sprintf("run %s was started with other variable values; give the same --var and --var-file, or leave out --run", o.Run)}
 	case i >= 0:
 		s.previous = runs[i]
+	}
+	if p := s.previous; p != nil && p.Status == checkpoint.RunCompensated {
+		o.New = true // what it did is taken back: nothing follows it
 	}
 	if p := s.previous; p != nil && !o.New && p.Status != checkpoint.RunSucceeded {
 		r := *p
@@ -267,7 +280,7 @@ func boolInt(b bool) int {
 func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	h := s.h
 	s.options = recovery.Options{Run: s.record.ID, Chain: s.record.Chain, Now: time.Now(), Targets: s.f.targets, Lost: map[checkpoint.Seq]bool{}}
-	if s.options.Rerun, s.reruns, err = s.f.units(o.Rerun); err != nil {
+	if err = s.demand(o); err != nil {
 		return err
 	}
 	if len(o.Targets) > 0 {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -19,7 +20,7 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 	h := p.Reason.Head
 	switch p.Reason.Why {
 	case recovery.WhyCurrent:
-		return "unchanged"
+		return cmp.Or(supplied(h), "unchanged")
 	case recovery.WhyRenamed:
 		return "renamed from " + h.Step
 	case recovery.WhyNeverRan:
@@ -37,14 +38,16 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 			return s.changed(ctx, i, h, s.parts[i], s.f.graph.Refs(i), lineage)
 		}
 		return "unknown until " + s.f.steps[p.Reason.Upstream].address + ": reused if its answer is the same"
-	case recovery.WhyExpired, recovery.WhyNever, recovery.WhyOtherRun, recovery.WhyDegraded, recovery.WhyFailed, recovery.WhyHusk:
+	case recovery.WhyExpired, recovery.WhyNever, recovery.WhyOtherRun, recovery.WhyDegraded, recovery.WhyOperator, recovery.WhyFailed, recovery.WhyWithdrawn, recovery.WhyHusk:
 		return s.due(p.Reason.Why, h)
 	case recovery.WhyLost:
 		return fmt.Sprintf("its stored output (%s) is missing or damaged and a step below needs it", h.ID)
 	case recovery.WhyJudge:
 		return "its postconditions changed: reused if its stored answer holds"
 	case recovery.WhyRerun:
-		return "asked for with --rerun"
+		return s.askedFor(i)
+	case recovery.WhySet:
+		return "its answer is given with --set"
 	case recovery.WhySkipped:
 		if p.Reason.Upstream >= 0 {
 			return "upstream_skipped: " + s.f.steps[p.Reason.Upstream].address + " was skipped"
@@ -61,7 +64,7 @@ func (r *run) why(w *work, res *recovery.Resolution) string {
 	}
 	s := r.s
 	if res.Run && res.Why == recovery.WhyRerun {
-		return "asked for with --rerun"
+		return s.askedFor(w.step)
 	}
 	switch h := s.plan.InstanceHead(w.step, w.in.Name); {
 	case h == nil && r.tried(w.unit) > 0:
@@ -86,8 +89,12 @@ func (s *session) due(why recovery.Why, h *checkpoint.Head) string {
 		return fmt.Sprintf("due, its result belongs to the runs of %s and is not reused in another", h.Chain)
 	case recovery.WhyDegraded:
 		return "due, its result was degraded"
+	case recovery.WhyOperator:
+		return "due, " + supplied(h)
 	case recovery.WhyFailed:
 		return "due, it failed and was skipped"
+	case recovery.WhyWithdrawn:
+		return "due, it was undone"
 	case recovery.WhyHusk:
 		return "its output was not kept (mode = volatile) and a step below needs it"
 	}

@@ -46,6 +46,7 @@ type work struct {
 	kind      signalKind // sigPrepared or sigEnded
 	end       ending
 	err       *sdk.Error
+	supplied  bool             // a person gave the answer
 	fatal     error            // the store failed
 	reused    *checkpoint.Head // the record taken instead of running
 	hit       bool             // reused was found by content and is committed like a result
@@ -56,7 +57,8 @@ type work struct {
 	usage     []sdk.Usage
 	tokens    int64
 	warnings  []sdk.Warning
-	fanout    *fanout // with endExpanded
+	fanout    *fanout         // with endExpanded
+	undo      json.RawMessage // the input of its undo, as far as it is known
 }
 
 func (w *work) failed(err *sdk.Error) { w.kind, w.end, w.err = sigEnded, endFailed, err }
@@ -101,7 +103,7 @@ func (r *run) whole(w *work) bool {
 			return false // paired instances run
 		}
 	}
-	if s.rerun(w.step, "") {
+	if s.rerun(w.step, "") || s.given[w.step] != nil {
 		return false
 	}
 	w.lineage = r.lineage(s.f.graph.Refs(w.step), -1)
@@ -185,6 +187,10 @@ func (r *run) decide(w *work) (goOn bool) {
 	if !r.input(w, st, up) {
 		return false
 	}
+	if out := s.answer(w.step, w.in.Name); out != nil {
+		r.supply(w, out)
+		return false
+	}
 	if res.Judge && r.holdsStill(w, res.Head) {
 		return false
 	}
@@ -210,6 +216,7 @@ func (r *run) decide(w *work) (goOn bool) {
 			return false
 		}
 	}
+	r.prepareUndo(w, nil)
 	// Only what would start is blocked: a `when` that is false now settles it.
 	if err := r.blockedNow(w); err != nil {
 		w.failed(err)

@@ -37,6 +37,7 @@ type Options struct {
 	Now     time.Time        // against which expiry is judged
 	Targets []int32          // what must end; Targets() gives the default
 	Rerun   []int32          // run even if current; they become targets
+	Set     []int32          // a person gives their output; like Rerun, but for the reason
 	// Lost names records (by Head.Data.Seq) whose data was found missing or
 	// damaged: they count as husks.
 	Lost map[checkpoint.Seq]bool
@@ -71,21 +72,24 @@ type Why uint8
 
 // The reasons.
 const (
-	WhyCurrent  Why = iota // its own record is current
-	WhyRenamed             // another step's record is current: Reason.Head
-	WhyNeverRan            // no record of it exists
-	WhyChanged             // its newest record (Reason.Head) has other keys
-	WhyUpstream            // waits for Reason.Upstream
-	WhyExpired             // Reason.Head has expired
-	WhyNever               // reuse = never
-	WhyOtherRun            // reuse = run, and the record is of a run this one does not follow
-	WhyDegraded            // degraded in an earlier run
-	WhyHusk                // its output was not kept, and a step below needs it
-	WhyLost                // its output is missing or damaged, and a step below needs it
-	WhyRerun               // asked for
-	WhyFailed              // failed and was skipped in an earlier run
-	WhyJudge               // the postconditions that judged Reason.Head have changed
-	WhySkipped             // skipped, as its record or its upstream says
+	WhyCurrent   Why = iota // its own record is current
+	WhyRenamed              // another step's record is current: Reason.Head
+	WhyNeverRan             // no record of it exists
+	WhyChanged              // its newest record (Reason.Head) has other keys
+	WhyUpstream             // waits for Reason.Upstream
+	WhyExpired              // Reason.Head has expired
+	WhyNever                // reuse = never
+	WhyOtherRun             // reuse = run, and the record is of a run this one does not follow
+	WhyDegraded             // degraded in an earlier run
+	WhyHusk                 // its output was not kept, and a step below needs it
+	WhyLost                 // its output is missing or damaged, and a step below needs it
+	WhyRerun                // asked for
+	WhyFailed               // failed and was skipped in an earlier run
+	WhyWithdrawn            // undone after a failed run
+	WhyJudge                // the postconditions that judged Reason.Head have changed
+	WhySet                  // a person gives its output
+	WhyOperator             // a person gave Reason.Head in an earlier run
+	WhySkipped              // skipped, as its record or its upstream says
 )
 
 // Reason is why a step is planned as it is.
@@ -149,31 +153,35 @@ func Targets(g *Graph, more []int32) []int32 {
 // and index; index may hold records of steps that no longer exist.
 func NewPlan(g *Graph, defs []Definition, heads []*checkpoint.Head, index *checkpoint.Index, o Options) *Plan {
 	p := &Plan{Steps: make([]StepPlan, g.Len()), g: g, defs: defs, index: index, o: o}
-	rerun := p.forced()
+	forced := p.forced()
 	for _, i := range g.order {
-		p.judge(i, heads[i], rerun)
+		p.judge(i, heads[i], forced)
 	}
 	p.walk()
 	return p
 }
 
-func (p *Plan) forced() []bool {
-	if len(p.o.Rerun) == 0 {
+// forced says of each step why it is not looked up; nil if all are.
+func (p *Plan) forced() []Why {
+	if len(p.o.Rerun)+len(p.o.Set) == 0 {
 		return nil
 	}
-	f := make([]bool, p.g.Len())
+	f := make([]Why, p.g.Len())
 	for _, i := range p.o.Rerun {
-		f[i] = true
+		f[i] = WhyRerun
+	}
+	for _, i := range p.o.Set {
+		f[i] = WhySet
 	}
 	return f
 }
 
 // judge gives i its verdict; all its upstreams have theirs.
-func (p *Plan) judge(i int32, own *checkpoint.Head, rerun []bool) {
+func (p *Plan) judge(i int32, own *checkpoint.Head, forced []Why) {
 	s := &p.Steps[i]
 	s.Reason = Reason{Upstream: -1, Head: own}
-	if rerun != nil && rerun[i] {
-		s.Verdict, s.Reason.Why = Due, WhyRerun
+	if forced != nil && forced[i] != 0 {
+		s.Verdict, s.Reason.Why = Due, forced[i]
 		return
 	}
 	refs := p.g.Refs(i)
@@ -315,6 +323,8 @@ func (p *Plan) firstOpen(refs []Ref) int32 {
 // due says whether h, found under the right key, must not be taken now.
 func (p *Plan) due(def *Definition, h *checkpoint.Head) (Why, bool) {
 	switch {
+	case h.Outcome == checkpoint.Withdrawn:
+		return WhyWithdrawn, true
 	case h.Outcome == checkpoint.SkippedFailure && h.Run != p.o.Run:
 		return WhyFailed, true
 	case h.Outcome != checkpoint.Succeeded:
@@ -327,6 +337,10 @@ func (p *Plan) due(def *Definition, h *checkpoint.Head) (Why, bool) {
 		return WhyOtherRun, true
 	case h.Degraded && h.Run != p.o.Run:
 		return WhyDegraded, true
+	case h.Operator && h.Run != p.o.Run && def.Reuse != ReuseRun:
+		// Where reuse = run, the person has said what came of an effect, which
+		// stays true for the runs that follow.
+		return WhyOperator, true
 	}
 	return 0, false
 }
@@ -354,6 +368,9 @@ func (p *Plan) walk() {
 		need(t)
 	}
 	for _, t := range p.o.Rerun {
+		need(t)
+	}
+	for _, t := range p.o.Set {
 		need(t)
 	}
 	needUpstream := func(i int32) {

@@ -159,6 +159,10 @@ func (c *planCase) store(t *testing.T, text string) {
 				h.Run, h.Chain = checkpoint.RunID(v), checkpoint.RunID(v)
 			case "degraded":
 				h.Degraded = true
+			case "operator":
+				h.Operator = true
+			case "chain":
+				h.Chain = checkpoint.RunID(v)
 			case "skipped":
 				h.Outcome, h.Local = checkpoint.SkippedCondition, fingerprint("when "+f[0])
 			case "as": // lineage of another step of the graph
@@ -199,6 +203,8 @@ func (c *planCase) options(t *testing.T, text string) {
 				c.o.Run, c.o.Chain = checkpoint.RunID(v), checkpoint.RunID(v)
 			case "rerun":
 				c.o.Rerun = append(c.o.Rerun, c.index[v])
+			case "set":
+				c.o.Set = append(c.o.Set, c.index[v])
 			case "target":
 				c.named = true
 				c.o.Targets = append(c.o.Targets, c.index[v])
@@ -241,7 +247,7 @@ func (c *planCase) plan(t *testing.T) string {
 var (
 	actionNames  = map[recovery.Action]string{recovery.Untouched: "-", recovery.Take: "take", recovery.Skip: "skip", recovery.Decide: "decide", recovery.Run: "run"}
 	verdictNames = map[recovery.Verdict]string{recovery.Unknown: "unknown", recovery.Missing: "missing", recovery.Due: "due", recovery.Current: "current"}
-	whyNames     = map[recovery.Why]string{recovery.WhyCurrent: "current", recovery.WhyRenamed: "renamed", recovery.WhyNeverRan: "never ran", recovery.WhyChanged: "changed", recovery.WhyUpstream: "upstream", recovery.WhyExpired: "expired", recovery.WhyNever: "reuse = never", recovery.WhyOtherRun: "other run", recovery.WhyDegraded: "degraded", recovery.WhyHusk: "output not kept", recovery.WhyLost: "output lost", recovery.WhyRerun: "asked for", recovery.WhySkipped: "skipped"}
+	whyNames     = map[recovery.Why]string{recovery.WhyCurrent: "current", recovery.WhyRenamed: "renamed", recovery.WhyNeverRan: "never ran", recovery.WhyChanged: "changed", recovery.WhyUpstream: "upstream", recovery.WhyExpired: "expired", recovery.WhyNever: "reuse = never", recovery.WhyOtherRun: "other run", recovery.WhyDegraded: "degraded", recovery.WhyHusk: "output not kept", recovery.WhyLost: "output lost", recovery.WhyRerun: "asked for", recovery.WhySet: "given", recovery.WhyOperator: "given in another run", recovery.WhySkipped: "skipped"}
 )
 
 func TestCycleIsRefused(t *testing.T) {

@@ -52,6 +52,7 @@ type Instance struct {
 	// ones were not numbered.
 	Paired bool
 	Rerun  bool // it was asked for
+	Set    bool // a person gives its output
 }
 
 // ResolveInstance is Resolve for an instance. lineage holds the digests of
@@ -60,7 +61,11 @@ type Instance struct {
 func (p *Plan) ResolveInstance(i int32, in Instance, lineage []sdk.Digest) Resolution {
 	def := &p.defs[i]
 	r := Resolution{Key: checkpoint.PlanKey(checkpoint.Numbered(def.Instance, in.Occurrence), in.Each, lineage)}
-	if in.Rerun {
+	switch {
+	case in.Set:
+		r.Run, r.Why = true, WhySet
+		return r
+	case in.Rerun:
 		r.Run, r.Why = true, WhyRerun
 		return r
 	}

@@ -28,6 +28,8 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 		Example: `  engine apply flow.hcl
   engine apply flow.hcl --var text=@book.txt
   engine apply flow.hcl --rerun step.summarize
+  engine apply flow.hcl --from step.fetch --yes
+  engine apply flow.hcl --set step.pay=@receipt.json
   engine apply flow.hcl --json | jq -r 'select(.type=="persisted").step'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -43,6 +45,9 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			defer v.close()
 			l, err := f.load(io, flowPath(args), true, v)
 			if err != nil {
+				return err
+			}
+			if err := confirm(io, l, f.yes); err != nil {
 				return err
 			}
 			store, err := openStore(c.Context(), io, l.state, f.lockTimeout, l.log)
@@ -81,6 +86,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	}
 	c.Flags().StringVar(&f.progress, "progress", mode, "how stderr tells the run: auto, tty, plain, quiet (`how`); default $ENGINE_PROGRESS, else auto")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "write what the run did to a `file` that Prometheus reads")
+	c.Flags().BoolVar(&f.yes, "yes", false, "run the steps with effects that --from names again without asking")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "attempts at once `N`, where the workflow does not say")
 	return c
 }
@@ -95,7 +101,7 @@ func apply(c *cobra.Command, f *flowFlags, l *loaded, io streams, store *pebbles
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
-	return h.Apply(c.Context(), l.flow, l.values, f.runOptions())
+	return h.Apply(c.Context(), l.flow, l.values, l.options)
 }
 
 // lostFile marks a state whose store has lost records that were known to be

@@ -41,7 +41,7 @@ now. Runs nothing.`,
 			if err != nil {
 				return exit(exitInternal, "%w", err)
 			}
-			e, err := h.Explain(context.WithoutCancel(c.Context()), l.flow, l.values, f.runOptions(), step)
+			e, err := h.Explain(context.WithoutCancel(c.Context()), l.flow, l.values, l.options, step)
 			if err != nil {
 				return failure(err, l.flow.Workflow(), v)
 			}
@@ -95,6 +95,9 @@ func writeExplanation(io streams, e *host.Explanation) {
 	}
 	if p := r.Context.Producer; p.Step != "" && (p.Run != r.Run || p.Step != r.Step) {
 		row("", "computed by %s in run %s", p.Step, p.Run)
+	}
+	if r.Operator {
+		row("", "supplied by the operator")
 	}
 	if !r.Expires.IsZero() {
 		row("", "expires %s", r.Expires.Local().Format(time.DateTime))

@@ -31,7 +31,10 @@ type flowFlags struct {
 	lockTimeout time.Duration
 	targets     []string
 	rerun       []string
+	from        []string
+	set         []string
 	fresh       bool
+	yes         bool
 	run         string
 	concurrency int
 	progress    string
@@ -47,6 +50,8 @@ func (f *flowFlags) add(c *cobra.Command) {
 	fs.DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for another run on the same state; 0 waits as long as it takes")
 	fs.StringArrayVar(&f.targets, "target", nil, "only what this `step` needs (may be repeated)")
 	fs.StringArrayVar(&f.rerun, "rerun", nil, "run this `step` even if its result is current (may be repeated)")
+	fs.StringArrayVar(&f.from, "from", nil, "run this `step` and everything below it (may be repeated)")
+	fs.StringArrayVar(&f.set, "set", nil, "give the output of a step instead of running it: `step=@file` or step=JSON; counts in this run (may be repeated)")
 	fs.BoolVar(&f.fresh, "new", false, "open a run that continues and follows none; steps with effects run again")
 	fs.StringVar(&f.run, "run", "", "continue this `run` instead of the newest")
 	fs.BoolVar(&f.json, "json", false, "print JSON to stdout, one object a line")
@@ -56,8 +61,10 @@ func addState(c *cobra.Command, state *string) {
 	c.Flags().StringVar(state, "state", os.Getenv("ENGINE_STATE"), "state `directory`; default $ENGINE_STATE, else .engine beside the flow or above it")
 }
 
-func (f *flowFlags) runOptions() host.RunOptions {
-	return host.RunOptions{Rerun: f.rerun, Targets: f.targets, New: f.fresh, Run: checkpoint.RunID(f.run)}
+func (f *flowFlags) runOptions() (o host.RunOptions, err error) {
+	o = host.RunOptions{Rerun: f.rerun, From: f.from, Targets: f.targets, New: f.fresh, Run: checkpoint.RunID(f.run)}
+	o.Set, err = readSet(f.set)
+	return o, err
 }
 
 // flowPath is the FLOW argument: a file or directory, the current directory by
@@ -121,11 +128,12 @@ func loaders(cache string, log hclog.Logger) ([]loader.Loader, error) {
 
 // loaded is a flow that is ready to be planned.
 type loaded struct {
-	flow   *host.Flow
-	values *hcl.Values
-	dir    string
-	state  string
-	log    hclog.Logger
+	flow    *host.Flow
+	values  *hcl.Values
+	options host.RunOptions
+	dir     string
+	state   string
+	log     hclog.Logger
 }
 
 // load reads, checks and binds a flow. What is wrong with it is reported to v.
@@ -155,7 +163,10 @@ func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loa
 		_ = v.report(wf, diags)
 	}
 	l.flow, l.values = flow, values
-	if err := flow.Check(f.runOptions()); err != nil {
+	if l.options, err = f.runOptions(); err != nil {
+		return nil, err
+	}
+	if err := flow.Check(l.options); err != nil {
 		return nil, failure(err, wf, v) // before any state is made
 	}
 	return l, nil

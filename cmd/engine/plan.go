@@ -41,7 +41,7 @@ another is reused if the other gives the answer it gave before.`,
 			if err != nil {
 				return exit(exitInternal, "%w", err)
 			}
-			p, err := h.Plan(context.WithoutCancel(c.Context()), l.flow, l.values, f.runOptions())
+			p, err := h.Plan(context.WithoutCancel(c.Context()), l.flow, l.values, l.options)
 			if err != nil {
 				return failure(err, l.flow.Workflow(), v)
 			}

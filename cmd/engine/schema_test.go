@@ -177,7 +177,7 @@ func TestContractIsWhole(t *testing.T) {
 	k := readContract(t)
 	spoken := map[string]bool{}
 	for _, e := range []host.EventType{host.EventRunStarted, host.EventReused, host.EventExpanded, host.EventStarted, host.EventAttemptFailed, host.EventSucceeded,
-		host.EventPersisted, host.EventFailed, host.EventSkipped, host.EventCancelled, host.EventLog, host.EventProgress, host.EventEmit,
+		host.EventPersisted, host.EventFailed, host.EventSkipped, host.EventCancelled, host.EventLog, host.EventProgress, host.EventEmit, host.EventUndoing, host.EventUndone, host.EventUndoFailed,
 		host.EventRunEnded, host.EventNothingToRun, host.EventOutputs} {
 		def, ok := k.defs[string(e)]
 		if !ok {

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host"
 )
@@ -246,8 +247,14 @@ func (v *textApply) line(e *host.Event) string {
 		return fmt.Sprintf("  %-10s %s, attempt %d after %s: %s; %s", "retry", e.Step, e.Attempt, short(e.Took), oneLine(e.Error.Error()), again(e))
 	case host.EventSucceeded:
 		s := fmt.Sprintf(" in %s", short(e.Took))
+		if e.Reason != "" {
+			s = "" // no attempt was made
+		}
 		if e.Checkpoint != "" {
 			s += fmt.Sprintf(" (%s)", e.Checkpoint)
+		}
+		if e.Reason != "" {
+			s += ": " + oneLine(e.Reason)
 		}
 		return word("%s", s)
 	case host.EventFailed:
@@ -259,6 +266,12 @@ func (v *textApply) line(e *host.Event) string {
 		return word(" (%s)", oneLine(e.Reason))
 	case host.EventCancelled:
 		return word("")
+	case host.EventUndoing:
+		return word("")
+	case host.EventUndone:
+		return word(" in %s", short(e.Took))
+	case host.EventUndoFailed:
+		return fmt.Sprintf("  %-10s %s after %s: %s", "not undone", e.Step, short(e.Took), oneLine(e.Error.Error()))
 	case host.EventLog:
 		return fmt.Sprintf("  %-10s %s: %s", oneLine(e.Level), e.Step, oneLine(e.Message)) + fields(e.Fields)
 	}
@@ -295,7 +308,7 @@ func (v *textApply) result(res *host.Result) {
 		for _, x := range []struct {
 			n    int
 			what string
-		}{{c.Skipped, "skipped"}, {c.Failed, "failed"}, {c.Cancelled, "cancelled"}} {
+		}{{c.Supplied, "supplied"}, {c.Skipped, "skipped"}, {c.Failed, "failed"}, {c.Cancelled, "cancelled"}} {
 			if x.n > 0 {
 				fmt.Fprintf(w, ", %d %s", x.n, x.what)
 			}
@@ -330,6 +343,14 @@ func (v *textApply) failures(res *host.Result) {
 	}
 	if e := res.Run.Error; e != nil {
 		fmt.Fprintf(w, "\nthe run was ended: %s\n", indented(e.Error()))
+	}
+	switch rec := &res.Run; {
+	case rec.Status == checkpoint.RunCompensated:
+		fmt.Fprintf(w, "\nWhat the run had done is undone. The same command begins anew;\nto see more: engine show %s\n", rec.ID)
+		return
+	case len(rec.NotUndone) > 0:
+		fmt.Fprintf(w, "\nnot undone: %s\nThe same command tries to undo that, and does nothing else; to see more: engine show %s\n", escape(strings.Join(rec.NotUndone, ", ")), rec.ID)
+		return
 	}
 	if waits(res) {
 		fmt.Fprintf(w, "\nEverything that succeeded is kept (%s). What is unknown must be settled first, as said above;\nto see more: engine show %s\n", count(res.Counts.Ran+res.Counts.Reused, "step"), res.Run.ID)

@@ -56,9 +56,9 @@ func (b *blobs) know(d sdk.Digest, size int64) {
 	b.known[d] = size
 }
 
-// Put reports whether the attempt has put or received the blob: a response may
+// Holds reports whether the attempt has put or received the blob: a response may
 // name no other.
-func (h *Host) Put(d sdk.Digest) bool {
+func (h *Host) Holds(d sdk.Digest) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, ok := h.blobs.known[d]

@@ -53,6 +53,9 @@ type Options struct {
 	Network *Network // what http goes through; nil answers http with unsupported_op
 	Grants  Grants   // what http may reach and inject
 	Blobs   Blobs    // where blobs are kept; nil answers the blob operations with unsupported_op
+	// Received are the blobs that the request names; blob_get opens them and those
+	// that the attempt has put.
+	Received []sdk.Blob
 
 	MaxCalls   int   // operations other than log. Defaults to 10,000
 	MaxMessage int64 // bytes of one message. Defaults to 16 MiB
@@ -101,7 +104,11 @@ var _ sdk.Host = (*Host)(nil)
 // New makes the Host of one attempt. Close it when the attempt has ended.
 func New(o Options) *Host {
 	o.setDefaults()
-	return &Host{o: o, redactor: o.Grants.redactor()}
+	h := &Host{o: o, redactor: o.Grants.redactor()}
+	for _, b := range o.Received {
+		h.blobs.know(b.Digest, b.Size)
+	}
+	return h
 }
 
 // Close ends what the attempt has left open: streams and unfinished blobs.

@@ -148,6 +148,13 @@ func jsonSpellings(v string) []string {
 		strings.ReplaceAll(ascii.String(), "/", `\/`)}
 }
 
+// may reports whether some form begins with the first two bytes of b. It decides
+// at almost every byte of a text.
+func (r *Redactor) may(b []byte) bool {
+	k := key(b)
+	return r.first[k/64]&(1<<(k%64)) != 0
+}
+
 // at returns the longest form that b begins with, or else whether b is the
 // beginning of one.
 func (r *Redactor) at(b []byte) (f *form, begins bool) {
@@ -160,9 +167,6 @@ func (r *Redactor) at(b []byte) (f *form, begins bool) {
 		return nil, false
 	}
 	k := key(b)
-	if r.first[k/64]&(1<<(k%64)) == 0 {
-		return nil, false
-	}
 	for i, c := range r.forms[k] {
 		switch {
 		case len(b) < len(c.text):
@@ -179,6 +183,10 @@ func (r *Redactor) at(b []byte) (f *form, begins bool) {
 func (r *Redactor) mask(dst, b []byte, last bool) (out []byte, n int) {
 	from := 0 // of what is not yet copied
 	for n < len(b) {
+		if n+1 < len(b) && !r.may(b[n:]) {
+			n++
+			continue
+		}
 		f, begins := r.at(b[n:])
 		switch {
 		case begins && !last:
@@ -197,8 +205,10 @@ func (r *Redactor) mask(dst, b []byte, last bool) (out []byte, n int) {
 // holds reports whether b holds a form.
 func (r *Redactor) holds(b []byte) bool {
 	for i := 0; i+minSecret <= len(b); i++ {
-		if f, _ := r.at(b[i:]); f != nil {
-			return true
+		if r.may(b[i:]) {
+			if f, _ := r.at(b[i:]); f != nil {
+				return true
+			}
 		}
 	}
 	return false

@@ -69,9 +69,12 @@ func (h *Host) addUsage(head json.RawMessage) *sdk.Error {
 func Add(usage []sdk.Usage, u sdk.Usage) []sdk.Usage {
 	for i := range usage {
 		if t := &usage[i]; t.Model == u.Model {
-			t.InputTokens = sum(t.InputTokens, u.InputTokens)
-			t.OutputTokens = sum(t.OutputTokens, u.OutputTokens)
-			t.CachedTokens = sum(t.CachedTokens, u.CachedTokens)
+			for to, n := range map[*int64]int64{
+				&t.Calls: u.Calls, &t.Counted: u.Counted, &t.InputTokens: u.InputTokens, &t.OutputTokens: u.OutputTokens,
+				&t.CachedTokens: u.CachedTokens, &t.CacheWriteTokens: u.CacheWriteTokens,
+			} {
+				*to = sum(*to, n)
+			}
 			return usage
 		}
 	}

@@ -1,0 +1,120 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host/operation"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// request is what a step type is asked once: by an attempt of a step, its
+// fallback or check, by an action, by an undo.
+type request struct {
+	who            string // for events and messages
+	step, instance string // as the plugin is told
+	attempt        int
+	use            hcl.Use
+	grant          grant
+	input, config  json.RawMessage
+	key            string // idempotency key
+	began          func() // called when the plugin is ready; may be nil
+
+	usage []sdk.Usage // what it cost, whatever became of it
+}
+
+// request carries q to its plugin and checks the shape of the answer. ctx has
+// the deadline.
+func (r *run) request(ctx context.Context, q *request) (*sdk.Response, *sdk.Error) {
+	step, err := r.load(ctx, q.who, q.use, q.grant.limits)
+	if err != nil {
+		return nil, sdk.AsError(err)
+	}
+	ops := operation.New(operation.Options{
+		Sink:    &sink{r: r, step: q.who, attempt: q.attempt},
+		Network: r.h.o.Network, Grants: operation.Grants{Hosts: q.grant.hosts},
+	})
+	defer ops.Close()
+	if q.began != nil {
+		q.began()
+	}
+	deadline, _ := ctx.Deadline()
+	resp, err := step.Run(ctx, &sdk.Request{
+		V: sdk.Version, StepType: q.use.StepType, Workflow: r.s.f.wf.Name, Run: string(r.s.record.ID), Step: q.step, Instance: q.instance,
+		Attempt: q.attempt, IdempotencyKey: q.key, DeadlineMS: max(time.Until(deadline).Milliseconds(), 1),
+		Engine: r.h.o.Version, Input: q.input, Config: q.config,
+	}, ops)
+	q.usage = ops.Usage()
+	if err != nil {
+		return nil, ops.Own(sdk.AsError(err))
+	}
+	q.usage = append(q.usage, resp.Usage...)
+	if resp.Error != nil {
+		return nil, ops.Own(resp.Error)
+	}
+	if err := r.s.f.types[stepTypeKey{q.use.Plugin, q.use.StepType}].schemas.output.check(resp.Output, sdk.ClassValidation, "the output"); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// outside is work outside of the graph: an action or an undo.
+type outside struct {
+	address string
+	use     hcl.Use
+	grant   grant
+	timeout time.Duration // of one attempt, as the flow says
+	retry   []RetryPolicy
+	input   func() (json.RawMessage, hcl.Diagnostics)
+	key     string
+	failed  func(attempt int, started time.Time, err *sdk.Error) // may be nil
+}
+
+// perform runs o until it succeeds, its retries are used up, or ctx ends. Waits
+// between attempts are spent here: nothing else can go on before it has ended.
+func (r *run) perform(ctx context.Context, o *outside) (json.RawMessage, *sdk.Error) {
+	tries, began := make([]int, len(o.retry)), time.Now()
+	for attempt := 1; ; attempt++ {
+		started := time.Now()
+		out, err := r.performOnce(ctx, o, attempt)
+		if err == nil {
+			return out, nil
+		}
+		err = r.text(err)
+		if o.failed != nil {
+			o.failed(attempt, started, err)
+		}
+		delay, block := backoff(o.retry, tries, err, time.Since(began), jitter(o.address, attempt))
+		if block < 0 || ctx.Err() != nil {
+			return nil, err
+		}
+		t := time.NewTimer(delay)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, sdk.Ended(ctx)
+		}
+	}
+}
+
+func (r *run) performOnce(ctx context.Context, o *outside, attempt int) (json.RawMessage, *sdk.Error) {
+	input, diags := o.input()
+	if diags.HasErrors() {
+		return nil, inputError(diags)
+	}
+	st := r.s.f.types[stepTypeKey{o.use.Plugin, o.use.StepType}]
+	if err := st.schemas.input.check(input, sdk.ClassInvalidInput, "the input"); err != nil {
+		return nil, err
+	}
+	timeout := timeoutOf(o.timeout, &st.StepType)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timedOut(o.address, timeout))
+	defer cancel()
+	resp, err := r.request(ctx, &request{who: o.address, step: o.address, attempt: attempt, use: o.use, grant: o.grant, input: input, config: r.s.configs[o.use.Plugin], key: o.key})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Output, nil
+}
