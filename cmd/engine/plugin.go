@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +17,17 @@ func newPlugin(io streams) *cobra.Command {
 		Long: `For authors of steps: new makes a project, pack adds its manifest, test runs the
 conformance suite. sdk/README.md says how to write a step in each language.`,
 	}
-	c.AddCommand(newPluginNew(io), newPluginPack(io), newPluginInspect(io), newPluginTest(io))
+	c.AddCommand(newPluginNew(io), newPluginPack(io), newPluginInspect(io), newPluginTest(io), newPluginList(io))
 	return c
 }
 
-// openPlugin finds the loader of a file and opens it there.
+// openPlugin finds the loader of a file, or of std/NAME, and opens it there.
 func openPlugin(io streams, path string) (loader.Loader, *loader.Artifact, error) {
 	ls, err := loaders("", logger(io))
 	if err != nil {
 		return nil, nil, exit(exitInternal, "%w", err)
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(path, loader.Std) {
 		return nil, nil, exit(exitUsage, "there is no file %s", path)
 	}
 	for _, l := range ls {

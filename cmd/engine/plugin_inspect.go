@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/host/wasm"
+	"github.com/retrace-dev/engine/plugins"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -20,9 +21,9 @@ type pluginLine struct {
 	Path     string        `json:"path"`
 	Kind     string        `json:"kind"`           // "wasm", "native"; "" if it is neither
 	Form     string        `json:"form,omitempty"` // of a module: "command" or "reactor"
-	Size     int64         `json:"size"`
+	Size     int64         `json:"size,omitempty"`
 	Digest   sdk.Digest    `json:"digest,omitzero"`
-	Source   string        `json:"manifest_source,omitempty"` // "module" or the sidecar's path; "" without a manifest
+	Source   string        `json:"manifest_source,omitempty"` // "module", "engine" or the sidecar's path; "" without a manifest
 	Manifest *sdk.Manifest `json:"manifest,omitempty"`
 	Imports  []string      `json:"imports,omitempty"`
 	Exports  []string      `json:"exports,omitempty"`
@@ -48,6 +49,7 @@ func newPluginInspect(io streams) *cobra.Command {
 		Long: `A plugin that the engine would refuse is described as far as it can be read, with
 the reason and what to do: exit 65.`,
 		Example: `  engine plugin inspect words.wasm
+  engine plugin inspect std/text
   engine plugin inspect words.wasm --json | jq -r 'select(.type=="plugin").digest'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -78,7 +80,7 @@ func inspect(io streams, path string) (*pluginLine, error) {
 	var e *exitError
 	switch {
 	case err == nil:
-	case errors.As(err, &e) && e.code == exitInvalid:
+	case errors.As(err, &e) && e.code == exitInvalid && !strings.HasPrefix(path, loader.Std):
 		line.Refused = e.Error()
 	default:
 		return nil, err
@@ -100,6 +102,10 @@ func inspect(io streams, path string) (*pluginLine, error) {
 	line.Limits = &limitsLine{l.Memory, l.Request, l.Response, l.Stderr, l.HostCalls}
 	if a.Manifest != nil {
 		line.Source = "module"
+		if strings.HasPrefix(path, loader.Std) {
+			line.Source = "engine"
+			return line, line.describeStd()
+		}
 		if _, err := os.Stat(sdk.SidecarPath(path)); err == nil {
 			line.Source = sdk.SidecarPath(path)
 		}
@@ -125,6 +131,21 @@ func (l *pluginLine) describe(d *wasm.Description) {
 	l.Size, l.Imports, l.Exports, l.Memory = d.Size, d.Imports, d.Exports, d.Memory
 }
 
+// describeStd describes the module of a plugin that ships inside the engine.
+func (l *pluginLine) describeStd() error {
+	p, err := plugins.Open(strings.TrimPrefix(l.Path, loader.Std))
+	if err != nil || p.Native() {
+		l.Limits.Memory = 0
+		return err
+	}
+	b, err := p.Module()
+	if err != nil {
+		return exit(exitInternal, "%w", err)
+	}
+	l.describe(wasm.Describe(b))
+	return nil
+}
+
 // write prints the description for a person.
 func (l *pluginLine) write(io streams) {
 	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
@@ -140,14 +161,16 @@ func (l *pluginLine) write(io streams) {
 	if !l.Digest.IsZero() {
 		row("digest", "%s", l.Digest)
 	}
-	row("size", "%s", formatSize(l.Size))
+	if l.Size > 0 {
+		row("size", "%s", formatSize(l.Size))
+	}
 	switch {
 	case l.Manifest != nil:
-		where := "in the module"
-		if l.Source != "module" {
-			where = "in " + l.Source
+		where := l.Source
+		if where == "module" || where == "engine" {
+			where = "the " + where
 		}
-		row("manifest", "%s %s, %s", l.Manifest.Name, l.Manifest.Version, where)
+		row("manifest", "%s %s, in %s", l.Manifest.Name, l.Manifest.Version, where)
 		for _, n := range l.Manifest.StepNames() {
 			t := l.Manifest.Steps[n]
 			row("step", "%s, effects %s, %s: %s", n, t.Effects, count(len(t.Examples), "example"), t.Description)

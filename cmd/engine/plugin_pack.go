@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,9 @@ start: it names the step types and nothing more.`,
   engine plugin pack bin/words                         writes bin/words.step.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if strings.HasPrefix(args[0], loader.Std) {
+				return exit(exitUsage, "%s ships inside the engine with its manifest", args[0])
+			}
 			_, a, err := openPlugin(io, args[0])
 			if err != nil {
 				return err
