@@ -36,11 +36,12 @@ func (e *indexExpr) part(ctx *hclv2.EvalContext) (raw json.RawMessage, ty cty.Ty
 		return nil, ty, false
 	}
 	path := jsonPath(hclv2.Traversal{hclv2.TraverseIndex{Key: key}})
-	whole, hd := r.raw(f, ctx)
+	source := r.source(f)
+	whole, hd := r.within(source, f, ctx)
 	if hd.HasErrors() || path == nil {
 		return nil, ty, false
 	}
-	ty = typeAt(r.sourceType(f, r.source(f)), r.path)
+	ty = typeAt(r.sourceType(f, source), r.path)
 	if ty.IsSetType() {
 		return nil, ty, false
 	}

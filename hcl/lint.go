@@ -45,7 +45,10 @@ func (r *reader) lintReuse() {
 		if s.Reuse != ReuseAlways {
 			continue
 		}
-		parts := []*expression{code.when, code.identified(), code.salt}
+		parts := append([]*expression{code.when, code.identified(), code.salt}, code.checks...)
+		if code.loop != nil {
+			parts = append(parts, code.loop.x)
+		}
 		if code.plugin >= 0 {
 			parts = append(parts, r.p.plugins[code.plugin])
 		}

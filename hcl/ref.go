@@ -219,11 +219,12 @@ func (r *refExpr) sourceType(f *frame, text json.RawMessage) cty.Type {
 
 // decoded is the value at the end of the reference.
 func (r *refExpr) decoded(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
-	raw, hd := r.raw(f, ctx)
+	source := r.source(f)
+	raw, hd := r.within(source, f, ctx)
 	if hd != nil {
 		return cty.DynamicVal, hd
 	}
-	v, err := decodeJSON(raw, typeAt(r.sourceType(f, r.source(f)), r.path))
+	v, err := decodeJSON(raw, typeAt(r.sourceType(f, source), r.path))
 	if err != nil {
 		return cty.DynamicVal, evalDiag("invalid-output", r, ctx, r.SrcRange, "Output cannot be used in an expression", "%s: %s.", r.text, err)
 	}
@@ -232,13 +233,17 @@ func (r *refExpr) decoded(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2.Di
 
 // raw is the JSON text that a reference with a source stands for.
 func (r *refExpr) raw(f *frame, ctx *hclv2.EvalContext) (json.RawMessage, hclv2.Diagnostics) {
-	source := r.source(f)
-	base := traversalText(r.Traversal[:len(r.Traversal)-len(r.rest)])
+	return r.within(r.source(f), f, ctx)
+}
+
+// within follows the reference in its source.
+func (r *refExpr) within(source json.RawMessage, f *frame, ctx *hclv2.EvalContext) (json.RawMessage, hclv2.Diagnostics) {
+	base := func() string { return traversalText(r.Traversal[:len(r.Traversal)-len(r.rest)]) }
 	switch {
 	case source == nil && r.kind == refFacet:
 		return nil, evalDiag("absent-output", r, ctx, r.SrcRange, "Output is absent", "step.%s is %s and has no output. Where that may happen, write try(%s, …).", r.name, f.scope.Up(r.index).State, r.text)
 	case source == nil:
-		return nil, evalDiag("absent-output", r, ctx, r.SrcRange, "Value is absent", "There is no %s in this evaluation. Where that may happen, write try(%s, …).", base, r.text)
+		return nil, evalDiag("absent-output", r, ctx, r.SrcRange, "Value is absent", "There is no %s in this evaluation. Where that may happen, write try(%s, …).", base(), r.text)
 	}
 	if r.path == nil {
 		return nil, evalDiag("invalid-index", r, ctx, r.SrcRange, "Invalid index", "%s is no place in a value: an index is a whole number from 0.", r.text)
@@ -247,7 +252,7 @@ func (r *refExpr) raw(f *frame, ctx *hclv2.EvalContext) (json.RawMessage, hclv2.
 	if ok {
 		return at, nil
 	}
-	where := base + traversalText(r.rest[:n])
+	where := base() + traversalText(r.rest[:n])
 	s := r.path[n]
 	detail, code := "", "unsupported-attribute"
 	switch kind := kindOf(at); {
