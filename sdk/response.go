@@ -47,7 +47,7 @@ func (r *Response) check() error {
 
 // Check refuses negative counts.
 func (u Usage) Check() error {
-	if u.InputTokens < 0 || u.OutputTokens < 0 || u.CachedTokens < 0 {
+	if min(u.Calls, u.Counted, u.InputTokens, u.OutputTokens, u.CachedTokens, u.CacheWriteTokens) < 0 {
 		return fmt.Errorf("usage of model %q has a negative count", u.Model)
 	}
 	return nil

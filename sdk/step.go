@@ -68,12 +68,17 @@ type Response struct {
 // MaxContext is the largest Response.Context, in bytes.
 const MaxContext = 16 << 10
 
-// Usage is what one model call consumed.
+// Usage is what calls of one model consumed. A step reports a call when it is
+// sent and its tokens when they are known: of Calls, those beyond Counted have
+// used what nobody knows, not nothing.
 type Usage struct {
-	Model        string `json:"model,omitempty"`
-	InputTokens  int64  `json:"input_tokens,omitempty"`
-	OutputTokens int64  `json:"output_tokens,omitempty"`
-	CachedTokens int64  `json:"cached_tokens,omitempty"`
+	Model            string `json:"model,omitempty"`              // as it was asked for
+	Calls            int64  `json:"calls,omitempty"`              // requests that were sent
+	Counted          int64  `json:"counted,omitempty"`            // of Calls, those whose tokens are in the counts below
+	InputTokens      int64  `json:"input_tokens,omitempty"`       // all that was read, CachedTokens and CacheWriteTokens included
+	OutputTokens     int64  `json:"output_tokens,omitempty"`      // all that was written, what was thought included
+	CachedTokens     int64  `json:"cached_tokens,omitempty"`      // read from a cache of the provider
+	CacheWriteTokens int64  `json:"cache_write_tokens,omitempty"` // put into one
 }
 
 // Warning is something the reader of the run should know; it changes nothing.

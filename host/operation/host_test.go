@@ -37,7 +37,7 @@ func TestOperationsReachTheSink(t *testing.T) {
 		`log info "no level" map[]`,
 		`progress 1 "done"`,
 		`emit "a\x00b"`,
-		`usage {Model:m InputTokens:3 OutputTokens:0 CachedTokens:0}`,
+		`usage {Model:m Calls:0 Counted:0 InputTokens:3 OutputTokens:0 CachedTokens:0 CacheWriteTokens:0}`,
 	}
 	if d := cmp.Diff(want, rec.Lines()); d != "" {
 		t.Error(d)
