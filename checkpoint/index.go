@@ -53,6 +53,24 @@ func (x *Index) Head(step, instance string) *Head { return x.heads[instanceKey{s
 // Heads are the newest heads of all step instances, in no order.
 func (x *Index) Heads() iter.Seq[*Head] { return maps.Values(x.heads) }
 
+// Answer returns the newest output of a step instance that can be read back,
+// under whatever keys, or nil. Unless it is the newest head, all are searched.
+func (x *Index) Answer(step, instance string) *Head {
+	best := x.Head(step, instance)
+	if best == nil || best.Outcome == Succeeded && best.HasData() {
+		return best
+	}
+	best = nil
+	for _, hs := range x.content {
+		for _, h := range hs {
+			if h.Step == step && h.Instance == instance && h.Outcome == Succeeded && (best == nil || best.Seq < h.Seq) {
+				best = h
+			}
+		}
+	}
+	return best
+}
+
 // Len is the number of step instances that have a head.
 func (x *Index) Len() int { return len(x.heads) }
 

@@ -48,8 +48,8 @@ type Head struct {
 	Outcome  Outcome      `json:"outcome"`
 	Degraded bool         `json:"degraded,omitempty"`
 	Operator bool         `json:"operator,omitempty"` // a person gave the output; of a collection, that of an instance
-	Expires  time.Time    `json:"expires,omitzero"` // zero = never
-	Data     DataRef      `json:"data"`             // where the output lies; zero for a husk and for skipped steps
+	Expires  time.Time    `json:"expires,omitzero"`   // zero = never
+	Data     DataRef      `json:"data"`               // where the output lies; zero for a husk and for skipped steps
 
 	ID       ID            `json:"id"`
 	Step     string        `json:"step"`               // address, "step.summarize"

@@ -18,6 +18,8 @@ type Result struct {
 	Outputs   []Output
 	Counts    Counts
 	Failures  []Failure
+	Skipped   []Failure     // steps and instances that failed, which counts as skipped for them
+	Degraded  []string      // steps and instances whose answer is a fallback's
 	Saved     time.Duration // computation that reuse spared
 	Tokens    int64         // tokens that reuse spared
 }
@@ -106,7 +108,7 @@ func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error
 	r.add(Event{Type: EventNothingToRun, Workflow: s.record.Workflow, Counts: &r.counts, Saved: r.saved, SavedTokens: r.tokens})
 	r.add(Event{Type: EventOutputs, Outputs: outs})
 	r.flush()
-	return &Result{Run: *s.previous, Outputs: outs, Counts: r.counts, Saved: r.saved, Tokens: r.tokens}, nil
+	return &Result{Run: *s.previous, Outputs: outs, Counts: r.counts, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
 }
 
 func outputsDigest(outs []Output) sdk.Digest {
@@ -178,7 +180,7 @@ func (r *run) finish() (*Result, error) {
 	r.add(Event{Type: EventRunEnded, Workflow: rec.Workflow, Status: rec.Status, Error: rec.Error, Counts: &counts, Took: now.Sub(r.began), Saved: r.saved, SavedTokens: r.tokens})
 	r.add(Event{Type: EventOutputs, Outputs: outs})
 	r.flush()
-	return &Result{Run: *rec, Opened: true, Continued: s.continued, Outputs: outs, Counts: r.counts, Failures: r.failures, Saved: r.saved, Tokens: r.tokens}, nil
+	return &Result{Run: *rec, Opened: true, Continued: s.continued, Outputs: outs, Counts: r.counts, Failures: r.failures, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
 }
 
 // evaluateOutputs gives the outputs whose hard references all succeeded; the

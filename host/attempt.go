@@ -117,8 +117,8 @@ func (r *run) fallBack(ctx context.Context, w *work) (json.RawMessage, *sdk.Erro
 		}
 		return r.ask(ctx, w, fb.Use, input, "the fallback's input")
 	}
-	h := s.plan.InstanceHead(w.step, w.in.Name)
-	if h == nil || h.Outcome != checkpoint.Succeeded || !h.HasData() {
+	h := s.plan.LastAnswer(w.step, w.in.Name)
+	if h == nil {
 		return nil, fellThrough(w.lastErr, "and there is no earlier answer to fall back to")
 	}
 	out, err := r.h.o.Store.Data(ctx, r.h.o.Tenant, h.Data)

@@ -187,7 +187,7 @@ func (k *fake) CheckInput(int, int, hcl.Scope) (json.RawMessage, hcl.Diagnostics
 	return json.RawMessage("{}"), nil
 }
 func (k *fake) FallbackOutput(int, int, hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
-	return json.RawMessage(`"fallback"`), nil
+	return json.RawMessage(`{"h":"fallback"}`), nil
 }
 func (k *fake) ActionInput(int) (json.RawMessage, hcl.Diagnostics) { return json.RawMessage("{}"), nil }
 func (k *fake) CompensateInput(i int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
@@ -258,6 +258,9 @@ func (k *fake) Step(string, loader.Limits) (sdk.Step, error) {
 		}
 		name := strings.TrimPrefix(req.Step, "step.")
 		k.counts[name]++
+		if req.Instance != "" {
+			k.counts[instanceAddress(name, req.Instance)]++
+		}
 		k.keys[name] = append(k.keys[name], req.IdempotencyKey)
 		k.mu.Unlock()
 		if k.run != nil {

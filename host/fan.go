@@ -107,8 +107,12 @@ func (m *machine) met(step, of int32) bool {
 	return true
 }
 
+// followsSkipped stands among the attempts of instances for one that is skipped
+// because the stored one that it follows was.
+const followsSkipped = -1
+
 // expand makes the instances of step i. tried holds for each the attempts that
-// earlier continuations of the run have made of it.
+// earlier continuations of the run have made of it, or followsSkipped.
 func (m *machine) expand(i int32, tried []int32) {
 	f := &fan{base: int32(len(m.state)), n: int32(len(tried)), open: int32(len(tried)), first: -1}
 	m.fans[i] = f
@@ -119,13 +123,18 @@ func (m *machine) expand(i int32, tried []int32) {
 		m.needed = append(m.needed, true)
 		m.stage = append(m.stage, stageWaiting)
 		m.unmetWhen = append(m.unmetWhen, 0)
-		m.attempt = append(m.attempt, a)
+		m.attempt = append(m.attempt, max(a, 0))
 		m.tries = append(m.tries, nil)
 		m.first = append(m.first, 0)
 		m.effects = append(m.effects, 0)
 	}
 	m.open += int(f.n)
 	for k := range f.n {
+		if tried[k] == followsSkipped {
+			m.finish(f.base+k, sdk.Skipped, nil)
+			m.hit = append(m.hit, f.base+k)
+			continue
+		}
 		m.considerInstance(f.base + k)
 	}
 	m.gather(i)

@@ -26,7 +26,8 @@ type fanout struct {
 	in       []recovery.Instance // Each of paired ones is only known when they are decided
 	when     []bool              // `when` was evaluated and true
 	results  []result
-	attempts []int32 // that earlier continuations of the run have made
+	attempts []int32                       // that earlier continuations of the run have made, or followsSkipped
+	above    map[string]hcl.InstanceResult // by name: those of the stored collection it follows that were skipped
 }
 
 // maxCollection bounds in bytes what the outputs of one step's instances are
@@ -86,6 +87,15 @@ func instanceName(key json.RawMessage) string {
 	return string(b)
 }
 
+// above is the stored instance that u follows, if that was skipped.
+func (r *run) above(u unit) (hcl.InstanceResult, bool) {
+	if u.inst < 0 {
+		return hcl.InstanceResult{}, false
+	}
+	in, ok := r.fanouts[u.step].above[r.instance(u)]
+	return in, ok
+}
+
 // counted: u is one of the units that Counts counts.
 func (r *run) counted(u unit) bool {
 	return u.inst >= 0 || r.fanouts[u.step] == nil || len(r.fanouts[u.step].each) == 0
@@ -128,6 +138,13 @@ func (r *run) expand(w *work) {
 			seen[d]++
 		}
 	}
+	if st.follows >= 0 && r.fanouts[st.follows] == nil {
+		var err error
+		if f.above, err = r.skippedIn(st.follows); err != nil {
+			w.fatal = err
+			return
+		}
+	}
 	n := len(f.each)
 	f.when, f.results, f.attempts = make([]bool, n), make([]result, n), make([]int32, n)
 	if names := s.strangers(w.step, f.in); len(names) > 0 {
@@ -137,8 +154,37 @@ func (r *run) expand(w *work) {
 	for k := range f.in {
 		f.in[k].Rerun, f.in[k].Set = s.rerun(w.step, f.in[k].Name), s.answer(w.step, f.in[k].Name) != nil
 		f.attempts[k] = s.tries[instanceAddress(st.address, f.in[k].Name)]
+		if _, skipped := f.above[f.in[k].Name]; skipped {
+			f.attempts[k] = followsSkipped
+		}
 	}
 	w.fanout, w.end = f, endExpanded
+}
+
+// skippedIn lists by name the instances of a collection taken from a record
+// that were skipped. In its output they are null, as an answer may be too.
+func (r *run) skippedIn(step int32) (map[string]hcl.InstanceResult, error) {
+	up := &upstream{r: r, of: unit{-1, -1}}
+	up.name(step, sdk.FacetStatus, false)
+	res := up.result(int(step))
+	if up.err != nil {
+		return nil, up.err
+	}
+	var skipped map[string]hcl.InstanceResult
+	for k, in := range res.Instances {
+		if in.State != sdk.Skipped {
+			continue
+		}
+		name := strconv.Itoa(k)
+		if !res.List {
+			name = instanceName(in.Key)
+		}
+		if skipped == nil {
+			skipped = map[string]hcl.InstanceResult{}
+		}
+		skipped[name] = in
+	}
+	return skipped, nil
 }
 
 // evaluated takes what an evaluation has ended with; false says that it is no

@@ -55,6 +55,7 @@ type run struct {
 	tokens   int64
 	failures []Failure
 	skips    []Failure // failures that count as skipped
+	degraded []string
 	finished *command
 	broken   error // the store failed
 }
@@ -213,7 +214,7 @@ func (r *run) pump() {
 func (r *run) carry(c command) {
 	switch c.kind {
 	case cmdWork:
-		w := &work{node: c.node, unit: r.unit(c.node), attempt: c.attempt, turn: c.turn, hold: c.hold, fallback: int(c.which), before: int(c.before), lastErr: r.lastErr[c.node].err, failedAt: r.lastErr[c.node].began}
+		w := &work{node: c.node, unit: r.unit(c.node), attempt: c.attempt, turn: c.turn, early: c.early, hold: c.hold, fallback: int(c.which), before: int(c.before), lastErr: r.lastErr[c.node].err, failedAt: r.lastErr[c.node].began}
 		w.ctx, w.cancel = context.WithCancelCause(r.ctx)
 		r.send(w)
 	case cmdRun:
@@ -342,6 +343,7 @@ func (r *run) put(c command) {
 		b.PutReuse(w.record, w.reused)
 	case w.reused != nil:
 		res = taken(w.reused)
+		res.err = w.failure
 	case w.end == endSkipped:
 		b.PutSkip(w.record)
 	case volatile:

@@ -133,6 +133,7 @@ type command struct {
 	hold    bool          // cmdWork: prepare only
 	which   int32         // cmdWork: the fallback to try, from 1; 0 = the step itself
 	before  int32         // cmdWork: the action to run first, from 1; 0 = none
+	early   bool          // cmdWork, turnExpand: something that the step names has not ended
 	final   bool          // cmdNote of a failure: no retry follows
 	state   sdk.State     // cmdNote
 	after   time.Duration // cmdTimer
@@ -383,6 +384,7 @@ func (m *machine) dispatch() {
 			continue // it has ended while it waited
 		}
 		c := command{kind: cmdWork, node: i, turn: m.turn(i)}
+		c.early = c.turn == turnExpand && m.unmet[i] > 0
 		m.busy++
 		m.stage[i] = stageWorking
 		m.state[i] = sdk.Running
@@ -533,13 +535,14 @@ func (m *machine) workEnded(s signal) {
 		m.tries[i] = make([]int, len(p.Retry))
 	}
 	var delay time.Duration
-	block := -1
-	if m.fallback[i] == 0 {
-		delay, block = backoff(p.Retry, m.tries[i], s.err, m.now-m.first[i], m.jitter(i))
-	}
-	next := int32(0)
-	if block < 0 {
-		next = m.nextFallback(i, s.err)
+	block, next := -1, int32(0)
+	if !p.ForEach || !m.isStep(i) { // else its instances could not be made or put together, again and again
+		if m.fallback[i] == 0 {
+			delay, block = backoff(p.Retry, m.tries[i], s.err, m.now-m.first[i], m.jitter(i))
+		}
+		if block < 0 {
+			next = m.nextFallback(i, s.err)
+		}
 	}
 	switch {
 	case m.unknownOutcome(i, s.err):

@@ -43,6 +43,11 @@ func (r *result) facet(f sdk.Facet) sdk.Digest {
 	return checkpoint.FacetDigest(f, r.state, r.err, int(r.attempts))
 }
 
+// failed: it was skipped, because it failed itself.
+func (r *result) failed() bool {
+	return r.state == sdk.Skipped && (r.err != nil || r.head != nil && r.head.Outcome == checkpoint.SkippedFailure)
+}
+
 func taken(h *checkpoint.Head) result {
 	return result{state: h.Outcome.State(), degraded: h.Degraded, operator: h.Operator, attempts: int32(h.Attempts), seq: h.Seq, id: h.ID, key: h.Plan, data: h.Data, output: h.Output, head: h,
 		facets: h.Facets, took: h.Took, tokens: h.Tokens, expires: h.Expires}

@@ -44,6 +44,7 @@ func (r *run) noted(c command) {
 			r.counts.Ran++
 		}
 		e.Type, e.Checkpoint, e.Seq, e.Usage = EventSucceeded, res.id, res.seq, w.usage
+		r.answered(u, res)
 		r.add(e)
 	case sdk.Skipped:
 		if r.counted(u) {
@@ -55,6 +56,10 @@ func (r *run) noted(c command) {
 			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(c.attempt), Error: c.err})
 		} else {
 			res.state = sdk.Skipped
+			if w != nil && w.failure != nil {
+				e.Reason = failedBefore
+				r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(res.attempts), Error: w.failure})
+			}
 		}
 		r.add(e)
 	case sdk.Failed:
@@ -93,6 +98,18 @@ func (r *run) noted(c command) {
 	}
 }
 
+// failedBefore is the reason of a step that failed and was skipped in an earlier
+// process of the run.
+const failedBefore = "failed earlier in this run, and on_failure = skip"
+
+// answered notes a step or instance whose answer is a fallback's. A collection
+// is as good as its instances, which are noted themselves.
+func (r *run) answered(u unit, res *result) {
+	if res.degraded && r.counted(u) {
+		r.degraded = append(r.degraded, r.address(u))
+	}
+}
+
 // drop forgets the outputs of a step that has ended and that nothing reads any
 // more.
 func (r *run) drop(step int32) {
@@ -119,9 +136,15 @@ func (r *run) skipReason(u unit, w *work) string {
 		of := unit{refs[k].Step, -1}
 		if refs[k].Paired && u.inst >= 0 && r.fanouts[of.step] != nil {
 			of.inst = u.inst
+		} else if in, ok := r.above(u); ok && refs[k].Paired {
+			above := instanceAddress(r.s.f.steps[of.step].address, r.instance(u))
+			if in.Error != nil {
+				return "upstream_failed: " + above + " failed"
+			}
+			return "upstream_skipped: " + above + " was skipped"
 		}
 		switch res := r.result(of); {
-		case res.state == sdk.Failed, res.state == sdk.Skipped && res.err != nil:
+		case res.state == sdk.Failed, res.failed():
 			return "upstream_failed: " + r.address(of) + " failed"
 		case res.state == sdk.Skipped:
 			return "upstream_skipped: " + r.address(of) + " was skipped"
@@ -141,6 +164,9 @@ func (r *run) reused(u unit, h *checkpoint.Head, late bool) {
 	case h.Outcome != checkpoint.Succeeded:
 		r.counts.Skipped++
 		e.Type, e.State, e.Reason = EventSkipped, nil, r.s.why(r.ctx, i, nil)
+		if h.Outcome == checkpoint.SkippedFailure {
+			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: h.Attempts, Error: r.s.failure(r.ctx, h)})
+		}
 		r.add(e)
 		return
 	case u.inst >= 0 && h.Step == r.s.f.steps[i].address:
@@ -158,6 +184,7 @@ func (r *run) reused(u unit, h *checkpoint.Head, late bool) {
 	e.Taken = late || p.Action == recovery.Take
 	e.Saved, e.SavedTokens = h.Took, h.Tokens
 	r.counts.Reused++
+	r.answered(u, &result{degraded: h.Degraded})
 	r.saved += h.Took
 	r.tokens += h.Tokens
 	r.add(e)

@@ -58,7 +58,7 @@ func TestPebbleEqualsMemory(t *testing.T) {
 			}
 			calls := k.calls.Load()
 			res := k.mustApply(Options{Store: s})
-			if round == 1 && (res.Opened || k.calls.Load() != calls) {
+			if round == 1 && len(res.Degraded)+len(res.Skipped) == 0 && (res.Opened || k.calls.Load() != calls) {
 				t.Fatalf("seed %d: apply after success ran %d steps", seed, k.calls.Load()-calls)
 			}
 			got, want := answers(t, s, k), answers(t, memory, k)

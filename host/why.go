@@ -20,6 +20,9 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 	h := p.Reason.Head
 	switch p.Reason.Why {
 	case recovery.WhyCurrent:
+		if h != nil && h.Outcome == checkpoint.SkippedFailure {
+			return failedBefore
+		}
 		return cmp.Or(supplied(h), "unchanged")
 	case recovery.WhyRenamed:
 		return "renamed from " + h.Step
@@ -38,10 +41,8 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 			return s.changed(ctx, i, h, s.parts[i], s.f.graph.Refs(i), lineage)
 		}
 		return "unknown until " + s.f.steps[p.Reason.Upstream].address + ": reused if its answer is the same"
-	case recovery.WhyExpired, recovery.WhyNever, recovery.WhyOtherRun, recovery.WhyDegraded, recovery.WhyOperator, recovery.WhyFailed, recovery.WhyWithdrawn, recovery.WhyHusk:
+	case recovery.WhyExpired, recovery.WhyNever, recovery.WhyOtherRun, recovery.WhyDegraded, recovery.WhyOperator, recovery.WhyFailed, recovery.WhyWithdrawn, recovery.WhyHusk, recovery.WhyLost:
 		return s.due(p.Reason.Why, h)
-	case recovery.WhyLost:
-		return fmt.Sprintf("its stored output (%s) is missing or damaged and a step below needs it", h.ID)
 	case recovery.WhyJudge:
 		return "its postconditions changed: reused if its stored answer holds"
 	case recovery.WhyRerun:
@@ -59,10 +60,10 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 
 // why says in words why a worker runs w, which res says was not found.
 func (r *run) why(w *work, res *recovery.Resolution) string {
-	if w.inst < 0 {
-		return r.s.why(w.ctx, w.step, w.lineage)
-	}
 	s := r.s
+	if w.inst < 0 && res.Why != recovery.WhyLost {
+		return s.why(w.ctx, w.step, w.lineage)
+	}
 	if res.Run && res.Why == recovery.WhyRerun {
 		return s.askedFor(w.step)
 	}
@@ -97,8 +98,19 @@ func (s *session) due(why recovery.Why, h *checkpoint.Head) string {
 		return "due, it was undone"
 	case recovery.WhyHusk:
 		return "its output was not kept (mode = volatile) and a step below needs it"
+	case recovery.WhyLost:
+		return fmt.Sprintf("its stored output (%s) is missing or damaged and a step below needs it", h.ID)
 	}
 	return ""
+}
+
+// failure is the error of a step that was skipped after it.
+func (s *session) failure(ctx context.Context, h *checkpoint.Head) *sdk.Error {
+	rec, err := s.h.o.Store.Record(ctx, s.h.o.Tenant, h.Seq)
+	if err != nil || rec.Context.Error == nil {
+		return &sdk.Error{Class: sdk.ClassInternal, Message: "what it failed with is no longer stored"}
+	}
+	return rec.Context.Error
 }
 
 // neverSucceeded is the reason of a step without a record.

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -19,6 +20,7 @@ type work struct {
 	node     int32
 	attempt  int32
 	turn     turn
+	early    bool       // something that the step names has not ended
 	hold     bool       // prepare the attempt, do not run it
 	ready    bool       // prepared: run the attempt now
 	fallback int        // which one to try instead of the step, from 1
@@ -50,6 +52,7 @@ type work struct {
 	fatal     error            // the store failed
 	reused    *checkpoint.Head // the record taken instead of running
 	hit       bool             // reused was found by content and is committed like a result
+	failure   *sdk.Error       // of reused, if it was skipped after a failure
 	record    *checkpoint.Record
 	sanitized checkpoint.Sanitized
 	started   time.Time
@@ -97,19 +100,13 @@ func (r *run) do(w *work) {
 // is as it was.
 func (r *run) whole(w *work) bool {
 	s := r.s
-	refs := s.f.graph.AllRefs(w.step)
-	for k := range refs {
-		if st := r.results[refs[k].Step].state; !st.Ended() {
-			return false // paired instances run
-		}
-	}
-	if s.rerun(w.step, "") || s.given[w.step] != nil {
+	if w.early || s.rerun(w.step, "") || s.given[w.step] != nil {
 		return false
 	}
 	w.lineage = r.lineage(s.f.graph.Refs(w.step), -1)
 	res := s.plan.Resolve(w.step, w.lineage)
-	if res.Head == nil || res.Judge {
-		return false
+	if res.Head == nil || res.Judge || !r.readable(w, res.Head) {
+		return w.fatal != nil
 	}
 	w.key, w.end, w.reused = res.Key, endResult, res.Head
 	return true
@@ -175,11 +172,17 @@ func (r *run) decide(w *work) (goOn bool) {
 	}
 	w.key = res.Key
 	if res.Head != nil && !res.Judge {
-		w.end, w.reused = endResult, res.Head
-		if res.Head.Outcome != checkpoint.Succeeded {
-			w.end = endSkipped
+		if r.readable(w, res.Head) {
+			w.end, w.reused = endResult, res.Head
+			if res.Head.Outcome != checkpoint.Succeeded {
+				w.end = endSkipped
+			}
+			return false
 		}
-		return false
+		if w.fatal != nil {
+			return false
+		}
+		res = recovery.Resolution{Key: res.Key, Run: true, Why: recovery.WhyLost}
 	}
 	if w.attempt == r.tried(w.unit)+1 {
 		w.reason = r.why(w, &res)
@@ -195,12 +198,15 @@ func (r *run) decide(w *work) (goOn bool) {
 		return false
 	}
 	if !res.Run && !res.Judge {
-		if h := s.plan.ResolveContent(w.step, w.in.Name, w.content); h != nil {
+		if h := s.plan.ResolveContent(w.step, w.in.Name, w.content); h != nil && r.readable(w, h) {
 			w.end, w.reused, w.hit = endResult, h, true
 			w.record = r.newRecord(w)
 			if h.Step != st.address {
 				w.record.Context.ReusedFrom = h.Step
 			}
+			return false
+		}
+		if w.fatal != nil {
 			return false
 		}
 	}
@@ -220,6 +226,31 @@ func (r *run) decide(w *work) (goOn bool) {
 	// Only what would start is blocked: a `when` that is false now settles it.
 	if err := r.blockedNow(w); err != nil {
 		w.failed(err)
+		return false
+	}
+	return true
+}
+
+// readable: what h says can be had. Its output is read now, where the step can
+// still run instead; those below find it at hand. Of a step that was skipped
+// after a failure it is the error that is needed.
+func (r *run) readable(w *work, h *checkpoint.Head) bool {
+	var err error
+	switch h.Outcome {
+	case checkpoint.Succeeded:
+		_, err = r.outputs.get(w.unit, h.Data)
+	case checkpoint.SkippedFailure:
+		var rec *checkpoint.Record
+		if rec, err = r.h.o.Store.Record(w.ctx, r.h.o.Tenant, h.Seq); err == nil {
+			w.failure = rec.Context.Error
+		}
+	}
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound), errors.Is(err, checkpoint.ErrCorrupt):
+		r.h.o.Logger.Warn("checkpoint cannot be used, the step runs again", "step", r.address(w.unit), "checkpoint", h.ID, "cause", err)
+		return false
+	case err != nil:
+		w.fatal = &storeError{err}
 		return false
 	}
 	return true

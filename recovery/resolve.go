@@ -106,6 +106,16 @@ func (p *Plan) InstanceHead(i int32, name string) *checkpoint.Head {
 	return p.index.Head(p.g.addresses[i], name)
 }
 
+// LastAnswer is the newest answer of an instance, or with "" of the step, that
+// can be read back, whatever it was made from; nil if there is none.
+func (p *Plan) LastAnswer(i int32, name string) *checkpoint.Head {
+	h := p.index.Answer(p.g.addresses[i], name)
+	if h == nil || !p.hasData(h) {
+		return nil
+	}
+	return h
+}
+
 // WhenKey is the plan key of a step, or of the instance with this digest of
 // `each`, that its `when` skips. lineage holds the digests of WhenRefs(i).
 func (p *Plan) WhenKey(i int32, each sdk.Digest, lineage []sdk.Digest) checkpoint.Fingerprint {
