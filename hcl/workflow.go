@@ -74,9 +74,9 @@ type Step struct {
 	// the order in which they appear in `when`, then `for_each`, `input`,
 	// `depends_on`: the holes of its canonical form. The first WhenFacets of
 	// them belong to `when`, the next EachFacets to `for_each`, and the first
-	// KeyFacets count in keys. After these come the facets that only
-	// preconditions, postconditions, checks and fallbacks name: they are waited
-	// for and are in no key.
+	// KeyFacets count in keys. After these come the facets that excluded
+	// attributes of the input, preconditions, postconditions, checks and
+	// fallbacks name: they are waited for and are in no key.
 	Facets                            []FacetRef
 	WhenFacets, EachFacets, KeyFacets int
 
