@@ -194,6 +194,9 @@ func (r *run) evaluateOutputs() ([]Output, error) {
 		up := &upstream{r: r, of: unit{-1, -1}}
 		for _, ref := range o.Facets {
 			up.name(int32(ref.Step), ref.Facet, false)
+			if r.results[ref.Step].undone && outs[k].Unavailable == "" {
+				outs[k].Unavailable = f.steps[ref.Step].address + " was undone"
+			}
 			if st := r.results[ref.Step].state; ref.Kind == hcl.Hard && st != sdk.Succeeded && outs[k].Unavailable == "" {
 				outs[k].Unavailable = f.steps[ref.Step].address + " " + stateWord(st)
 			}

@@ -78,6 +78,9 @@ func (r *run) compensate(ctx context.Context) error {
 			r.flush()
 			continue
 		}
+		if u.step >= 0 {
+			r.results[u.step].undone = true
+		}
 		rec.NotUndone = slices.DeleteFunc(rec.NotUndone, func(a string) bool { return a == u.address })
 		if err := r.record(ctx, &u); err != nil {
 			return err

@@ -22,6 +22,7 @@ type result struct {
 	data     checkpoint.DataRef
 	output   sdk.Digest
 	err      *sdk.Error
+	undone   bool               // it was taken back, or an instance of it
 	head     *checkpoint.Head   // when a record of the index was taken
 	facets   *checkpoint.Facets // where they do not follow from the rest
 	took     time.Duration
