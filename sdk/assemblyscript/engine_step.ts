@@ -126,9 +126,10 @@ export function emit(chunk: string): void {
   call(operation("emit").key("chunk").string(chunk).endObject());
 }
 
-// Reports what one model call consumed; it counts even if the attempt fails.
+// Reports one model call and what it consumed; it counts even if the attempt
+// fails.
 export function usage(model: string, inputTokens: i64, outputTokens: i64, cachedTokens: i64): void {
-  call(operation("usage").key("model").string(model).key("input_tokens").integer(inputTokens)
+  call(operation("usage").key("model").string(model).key("calls").integer(1).key("counted").integer(1).key("input_tokens").integer(inputTokens)
     .key("output_tokens").integer(outputTokens).key("cached_tokens").integer(cachedTokens).endObject());
 }
 

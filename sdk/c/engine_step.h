@@ -165,7 +165,7 @@ ENGINE_API void engine_progress(double fraction, const char *message);
 // Shows a piece of output while it is made; it is not stored.
 ENGINE_API void engine_emit(const char *utf8, size_t length);
 
-// Reports what one model call consumed; it counts even if the attempt fails.
+// Reports one model call and what it consumed; it counts even if the attempt fails.
 ENGINE_API void engine_usage(const char *model, long long input_tokens, long long output_tokens, long long cached_tokens);
 
 // --- Implementation ---
@@ -510,6 +510,10 @@ ENGINE_API void engine_usage(const char *model, long long input_tokens, long lon
   engine_begin_op_(&w, "usage");
   engine_write_key(&w, "model");
   engine_write_text(&w, model);
+  engine_write_key(&w, "calls");
+  engine_write_integer(&w, 1);
+  engine_write_key(&w, "counted"); // of the calls, those whose tokens are told
+  engine_write_integer(&w, 1);
   engine_write_key(&w, "input_tokens");
   engine_write_integer(&w, input_tokens);
   engine_write_key(&w, "output_tokens");

@@ -332,7 +332,7 @@ func TestProbes(t *testing.T) {
 			`fail {"class":"quota","message":"no \"more\" 🏴"}`:                                            `{"class":"quota","message":"no \"more\" 🏴"}`,
 			`fail {"class":"rate_limited","code":"c","message":"m","path":"/a~1b","retry_after_ms":1500}`: `{"class":"rate_limited","code":"c","message":"m","path":"/a~1b","retry_after_ms":1500}`,
 			`host {}`: `log warn "about to \"call\" 中文" map[]` + "\n" + `progress 0.5 "half"` + "\n" + `emit "chunk"` + "\n" +
-				"usage {Model:m InputTokens:3 OutputTokens:2 CachedTokens:1}\n" + `{"code":"unsupported_op","ok":null,"size":0}`,
+				fmt.Sprintf("usage %+v\n", sdk.Usage{Model: "m", Calls: 1, Counted: 1, InputTokens: 3, OutputTokens: 2, CachedTokens: 1}) + `{"code":"unsupported_op","ok":null,"size":0}`,
 			`key {}`:     `"key \"1\" é 🏴"`,
 			`nothing {}`: "true",
 		}

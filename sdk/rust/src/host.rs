@@ -54,11 +54,14 @@ impl Host<'_> {
         self.tell([("op", "emit".into()), ("chunk", chunk.into())]);
     }
 
-    /// Reports what one model call consumed; it counts even if the attempt fails.
+    /// Reports one model call and what it consumed; it counts even if the attempt
+    /// fails.
     pub fn usage(&self, model: &str, input_tokens: i64, output_tokens: i64, cached_tokens: i64) {
         self.tell([
             ("op", "usage".into()),
             ("model", model.into()),
+            ("calls", 1i64.into()),
+            ("counted", 1i64.into()), // of the calls, those whose tokens are told
             ("input_tokens", input_tokens.into()),
             ("output_tokens", output_tokens.into()),
             ("cached_tokens", cached_tokens.into()),
