@@ -3,9 +3,11 @@ package plugins_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,10 +19,28 @@ import (
 	"github.com/retrace-dev/engine/sdk/steptest"
 )
 
-// load makes a module ready; it is compiled once per test.
+// shared keeps what it compiles, which takes seconds, in a directory that
+// TestMain removes.
+var shared = sync.OnceValues(func() (*wasm.Loader, error) { return wasm.New(wasm.Options{CacheDir: cacheDir}) })
+
+var cacheDir string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "plugins")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	cacheDir = filepath.Join(dir, "cache")
+	return m.Run()
+}
+
 func load(t *testing.T, a *loader.Artifact) loader.Plugin {
 	t.Helper()
-	w, err := wasm.New(wasm.Options{})
+	w, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +105,7 @@ func TestTextAgreesWithOtherLanguages(t *testing.T) {
 	t.Parallel()
 	const flow = "../testdata/flows/document/"
 	m, std := open(t, "text")
-	w, err := wasm.New(wasm.Options{})
+	w, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +170,7 @@ func TestUnknownPlugin(t *testing.T) {
 			t.Errorf("%q is %+v", name, p)
 		}
 	}
-	if got := plugins.Names(); !slices.Equal(got, []string{"exec", "http", "json", "template", "text"}) {
+	if got := plugins.Names(); !slices.Equal(got, []string{"exec", "http", "json", "llm", "template", "text"}) {
 		t.Errorf("%q", got)
 	}
 	a, err := plugins.Open("text")

@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")"
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
-for plugin in http json template text; do
+for plugin in http json llm template text; do
 	GOFLAGS= GOTOOLCHAIN=go1.26.8 GOOS=wasip1 GOARCH=wasm \
 		go build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" -o "$new/$plugin.wasm" "./$plugin"
 done

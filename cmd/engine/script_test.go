@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ENGINE_STATE", "")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace, "await": await},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace, "await": await, "models": models, "asked": asked},
 	})
 }
 
