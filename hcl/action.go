@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	inAction     = place{what: "an action", roots: []string{"var", "local", "run", "path"}}
-	inCompensate = place{what: "compensate", roots: []string{"var", "local", "self"}, self: []string{"input", "output"}, blind: "which sees nothing but the step that it undoes. Let that step put the value into its output."}
+	inAction     = place{what: "an action", roots: []string{"var", "local", "run", "path", "secret"}}
+	inCompensate = place{what: "compensate", roots: []string{"var", "local", "self", "secret"}, self: []string{"input", "output"}, blind: "which sees nothing but the step that it undoes. Let that step put the value into its output."}
 )
 
 // action reads an action block.
@@ -28,9 +28,15 @@ func (r *reader) action(b *block, i int) {
 	r.p.actions[i] = r.p.compile(&r.ds, b.expr("input"), inAction)
 }
 
-// before resolves action.NAME; -1 when it is not there or after an error.
+// before resolves the action of a retry; -1 when it is not there or after an
+// error.
 func (r *reader) before(b *block) int {
-	e := b.expr("before")
+	return r.actionNamed(b, "before", "before names an action that runs before the next attempt: action.NAME, without quotes.")
+}
+
+// actionNamed resolves action.NAME; -1 when it is not there or after an error.
+func (r *reader) actionNamed(b *block, arg, rule string) int {
+	e := b.expr(arg)
 	if e == nil {
 		return -1
 	}
@@ -45,7 +51,7 @@ func (r *reader) before(b *block) int {
 		if _, known := r.p.actionIndex[wordOf(e)]; known {
 			hint = fmt.Sprintf(" Write action.%s.", wordOf(e))
 		}
-		r.ds.errorf("invalid-before", e.Range(), "Not an action", "before names an action that runs before the next attempt: action.NAME, without quotes.%s", hint)
+		r.ds.errorf("invalid-"+arg, e.Range(), "Not an action", "%s%s", rule, hint)
 		return -1
 	}
 	i, ok := r.p.actionIndex[name]

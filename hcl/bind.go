@@ -90,6 +90,14 @@ func (w *Workflow) Bind(o BindOptions) (*Values, Diagnostics) {
 	return v, b.ds.sorted()
 }
 
+// plain is what may be said of a value of v.
+func (v *variable) plain(detail string) string {
+	if v.sensitive {
+		return "what is wrong with it is not shown, because the variable is sensitive."
+	}
+	return detail
+}
+
 type binder struct {
 	p     *program
 	ds    Diagnostics
@@ -186,7 +194,7 @@ func (b *binder) text(name, value string, at Range) {
 		}
 	}
 	for _, d := range ds {
-		b.ds.report(Error, d.Code, at, "Value is not an expression", "The variable %q is of type %s, whose values are written as in HCL or JSON. %s", name, typeText(b.p.vars[i].ty), d.Detail)
+		b.ds.report(Error, d.Code, at, "Value is not an expression", "The variable %q is of type %s, whose values are written as in HCL or JSON. %s", name, typeText(b.p.vars[i].ty), capital(b.p.vars[i].plain(d.Detail)))
 		break
 	}
 }
@@ -230,8 +238,14 @@ func (b *binder) file(path string) {
 	}
 	for _, name := range keysOfMap(body.Attributes) {
 		a := body.Attributes[name]
+		before := len(b.ds)
 		if v, ok := b.constant(a.Expr); ok {
 			b.set(name, v, "", rangeOf(a.SrcRange))
+		}
+		if i, ok := b.p.varIndex[normal(name)]; ok {
+			for k := range b.ds[before:] {
+				b.ds[before+k].Detail = capital(b.p.vars[i].plain(b.ds[before+k].Detail))
+			}
 		}
 	}
 }
@@ -253,7 +267,11 @@ func (b *binder) jsonFile(path string, src []byte) {
 		}
 		v, err := decodeJSON(raw, cty.DynamicPseudoType)
 		if err != nil {
-			b.ds.report(Error, "invalid-value", at, "Value cannot be used", "%q: %s.", name, err)
+			detail := sentence(err) + "."
+			if i, ok := b.p.varIndex[normal(name)]; ok {
+				detail = b.p.vars[i].plain(detail)
+			}
+			b.ds.report(Error, "invalid-value", at, "Value cannot be used", "%q: %s", name, detail)
 			return true
 		}
 		text := ""
@@ -289,7 +307,7 @@ func (b *binder) values() *Values {
 			_, err = appendJSON(nil, val)
 		}
 		if err != nil {
-			b.ds.report(Error, "wrong-type", g.at, "Value has the wrong type", "The value of %q does not fit %s: %s. It is declared at %s.", v.name, typeText(v.ty), err, rangeOf(v.rng))
+			b.ds.report(Error, "wrong-type", g.at, "Value has the wrong type", "The value of %q does not fit %s: %s It is declared at %s.", v.name, typeText(v.ty), v.plain(err.Error()+"."), rangeOf(v.rng))
 			continue
 		}
 		out.vals[i], out.raw[i] = val, g.raw

@@ -112,7 +112,7 @@ func blocksEvaluated(t *testing.T, w *Workflow) {
 	put("undo")(e.CompensateInput(1, s))
 	put("action")(e.ActionInput(0))
 	put("config")(e.Config(0))
-	put("key")(e.KeyInput(1, json.RawMessage(got["input"])), nil)
+	put("key")(e.KeyInput(1, json.RawMessage(got["input"]), s))
 	pre, ds := e.Precondition(1, s)
 	put("pre")(json.RawMessage(pre), ds)
 	post, ds := e.Postcondition(1, s)
@@ -132,7 +132,7 @@ func blocksEvaluated(t *testing.T, w *Workflow) {
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := string(e.KeyInput(0, json.RawMessage(` {"a" : 1}`))); got != ` {"a" : 1}` {
+	if got, _ := e.KeyInput(0, json.RawMessage(` {"a" : 1}`), s); string(got) != ` {"a" : 1}` {
 		t.Errorf("an input of which nothing is excluded: %s", got)
 	}
 	if _, ds := e.Output(0, answers(`["o"]`)); !hasCode(ds, "precondition") || !strings.Contains(explain(ds), "only 1.") {
@@ -243,7 +243,7 @@ func TestExclude(t *testing.T) {
 			t.Errorf("facets of %s: %+v", trace, s.Facets)
 		}
 		in, ds := e.Input(2, Scope{Up: answers(`"t"`), Each: &Each{Value: json.RawMessage(`1`)}})
-		if got := string(e.KeyInput(2, in)); got != `{"text":"t"}` || !strings.Contains(string(in), `"trace tag":`) {
+		if got, _ := e.KeyInput(2, in, Scope{}); string(got) != `{"text":"t"}` || !strings.Contains(string(in), `"trace tag":`) {
 			t.Errorf("%s, key %s%s", in, got, explain(ds))
 		}
 	}

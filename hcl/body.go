@@ -44,10 +44,11 @@ var (
 			inner: map[string]*blockType{"checkpoint": {once: true, args: []string{"mode"}}, "budget": budgetBlock},
 		},
 		"variable": {
-			label: "variable", args: []string{"type", "default", "description", "nullable"}, code: []string{"type"},
+			label: "variable", args: []string{"type", "default", "description", "nullable", "sensitive"}, code: []string{"type"},
 			inner: map[string]*blockType{"validation": ruleBlock},
 		},
 		"locals": {free: true},
+		"secret": {label: "secret", args: []string{"env", "file", "action", "path", "optional", "hosts", "fingerprint"}, code: []string{"action"}},
 		"plugin": {
 			label: "plugin", args: []string{"source", "config"}, req: []string{"source"},
 			inner: map[string]*blockType{"sandbox": sandboxBlock},

@@ -27,11 +27,12 @@ type canonizer struct {
 // canonize fills in what an expression's canonical form is. The locals it names
 // have been canonized before.
 func (p *program) canonize(x *expression) {
-	if x == nil {
+	if x == nil || !x.canon.IsZero() {
 		return
 	}
 	c := canonizer{p: p, out: x}
 	x.canon, x.literal = c.expr(x.node)
+	x.marked = p.mark(x.node, nil)
 	for _, r := range x.items {
 		switch r.kind {
 		case refFacet:
@@ -322,6 +323,8 @@ func (c *canonizer) reference(r *refExpr) (sdk.Digest, cty.Value) {
 		return pathDigest(l.expr.canon, r.rest), cty.NilVal
 	case refFacet:
 		return pathDigest(begin("facet ").num(int(r.facet)).sum(), r.rest), cty.NilVal
+	case refSecret:
+		return pathDigest(begin("secret ").str(r.name).sum(), r.rest), cty.NilVal
 	case refVar:
 		return pathDigest(begin("variable ").str(r.name).sum(), r.rest), cty.NilVal
 	}

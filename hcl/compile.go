@@ -42,12 +42,12 @@ func (p place) allows(root string) bool {
 
 var (
 	everywhere   = []string{"var", "local", "step", "run", "path"}
-	inLocal      = place{what: "a local", roots: everywhere}
+	inLocal      = place{what: "a local", roots: append(slices.Clip(everywhere), "secret")}
 	inWhen       = place{what: "a condition", roots: everywhere, loops: true}
 	inForEach    = place{what: "for_each", roots: everywhere}
-	inInput      = place{what: "an input", roots: append(slices.Clip(everywhere), "attempt"), loops: true}
+	inInput      = place{what: "an input", roots: append(slices.Clip(everywhere), "attempt", "secret"), loops: true}
 	inOutput     = place{what: "an output", roots: everywhere}
-	inConfig     = place{what: "a plugin's config", roots: []string{"var", "local", "run", "path"}}
+	inConfig     = place{what: "a plugin's config", roots: []string{"var", "local", "run", "path", "secret"}}
 	inSalt       = place{what: "a checkpoint's salt", roots: []string{"var", "local"}, loops: true}
 	inValidation = place{what: "a validation", roots: []string{"var"}}
 	inConstant   = place{what: "a constant"}
@@ -63,6 +63,8 @@ type compiler struct {
 	out   *expression
 	scope [][2]string // variables of the `for` expressions around, innermost last
 	opt   bool        // inside an argument of try or can
+	whole bool        // nothing around computes with the value
+	shown bool        // inside an argument of nonsensitive
 	// template is set for template files: every root is a variable of the
 	// template, known only at evaluation.
 	template bool
@@ -74,7 +76,7 @@ func (p *program) compile(ds *Diagnostics, e hclsyntax.Expression, at place) *ex
 		return nil
 	}
 	out := &expression{rng: e.Range()}
-	c := compiler{p: p, ds: ds, at: at, out: out}
+	c := compiler{p: p, ds: ds, at: at, out: out, whole: true}
 	out.node = c.expr(e)
 	seen := map[int]bool{}
 	for _, r := range out.uses {
@@ -96,6 +98,14 @@ func (p *program) compileTemplate(ds *Diagnostics, e hclsyntax.Expression) *expr
 }
 
 func (c *compiler) expr(e hclsyntax.Expression) hclsyntax.Expression {
+	defer func(whole, shown bool) { c.whole, c.shown = whole, shown }(c.whole, c.shown)
+	switch t := e.(type) {
+	case *hclsyntax.ScopeTraversalExpr, *hclsyntax.ObjectConsExpr, *hclsyntax.TupleConsExpr, *hclsyntax.ParenthesesExpr, *hclsyntax.TemplateWrapExpr:
+	case *hclsyntax.FunctionCallExpr:
+		c.whole, c.shown = false, c.shown || t.Name == "nonsensitive"
+	default:
+		c.whole = false
+	}
 	switch t := e.(type) {
 	case *hclsyntax.LiteralValueExpr:
 		if t.Val.Type() == cty.Number && t.Val.IsKnown() && !t.Val.IsNull() {
@@ -223,13 +233,20 @@ func (c *compiler) object(t *hclsyntax.ObjectConsExpr) {
 				c.ds.errorf("ambiguous-key", tr.SrcRange, "Ambiguous key", "To use the value of %s as the key, put it in parentheses: (%[1]s).", traversalText(tr.Traversal))
 				continue
 			}
-			k.Wrapped = c.expr(k.Wrapped)
+			k.Wrapped = c.key(k.Wrapped)
 			k.ForceNonLiteral = true
 		} else {
-			it.KeyExpr = c.expr(it.KeyExpr)
+			it.KeyExpr = c.key(it.KeyExpr)
 		}
 		it.ValueExpr = c.expr(it.ValueExpr)
 	}
+}
+
+// key compiles what decides under which key a value stands.
+func (c *compiler) key(e hclsyntax.Expression) hclsyntax.Expression {
+	defer func(whole bool) { c.whole = whole }(c.whole)
+	c.whole = false
+	return c.expr(e)
 }
 
 func (c *compiler) call(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {

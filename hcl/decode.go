@@ -29,7 +29,7 @@ type reader struct {
 
 // kindsInOrder is the order in which contents are read. Nothing but the order
 // of equal places depends on it.
-var kindsInOrder = []string{"workflow", "variable", "locals", "plugin", "action", "step", "output"}
+var kindsInOrder = []string{"workflow", "variable", "locals", "secret", "plugin", "action", "step", "output"}
 
 func (r *reader) read(bodies []*hclsyntax.Body) {
 	r.byKind, r.outputs = map[string][]*block{}, map[string]int{}
@@ -96,6 +96,10 @@ func (r *reader) declare(b *block) {
 		if r.enter(b, p.varIndex, &p.varNames, func(i int) hclv2.Range { return p.vars[i].rng }) {
 			p.vars = append(p.vars, variable{name: b.name, ty: cty.DynamicPseudoType, rng: b.header()})
 			r.w.Variables = append(r.w.Variables, Variable{Name: b.name, Type: "any", Required: true, Range: rangeOf(b.header())})
+		}
+	case "secret":
+		if r.enter(b, p.secretIndex, &p.secretNames, func(i int) hclv2.Range { return hclRange(r.w.Secrets[i].Range) }) {
+			r.w.Secrets = append(r.w.Secrets, Secret{Name: b.name, Action: -1, Range: rangeOf(b.header())})
 		}
 	case "plugin":
 		if r.enter(b, p.pluginIndex, &p.pluginNames, func(i int) hclv2.Range { return hclRange(r.w.Plugins[i].Range) }) {
@@ -182,6 +186,8 @@ func (r *reader) contents(kind string, i int, b *block) {
 				r.p.locals[r.p.localIndex[name]].expr = r.p.compile(&r.ds, a.Expr, inLocal)
 			}
 		}
+	case "secret":
+		r.secret(b, &r.w.Secrets[r.p.secretIndex[b.name]])
 	case "plugin":
 		r.plugin(b, r.p.pluginIndex[b.name])
 	case "action":
@@ -213,6 +219,8 @@ func (r *reader) workflow(b *block) {
 func (r *reader) variable(b *block, v *variable, out *Variable) {
 	out.Description = r.text(b, "description")
 	v.nullable = r.flag(b, "nullable", false)
+	v.sensitive = r.flag(b, "sensitive", false)
+	out.Sensitive = v.sensitive
 	if e := b.expr("type"); e != nil {
 		ty, defaults, hd := typeexpr.TypeConstraintWithDefaults(e)
 		if hd.HasErrors() {
@@ -304,7 +312,7 @@ func (r *reader) step(b *block, i int) {
 		}
 	}
 	for _, in := range b.inner(&r.ds, "fallback", topBlocks["step"]) {
-		f, x := r.fallback(in, inFallback.in(i, b))
+		f, x := r.fallback(in, i, b)
 		s.Fallbacks, code.fallbacks = append(s.Fallbacks, f), append(code.fallbacks, x)
 	}
 }

@@ -186,8 +186,13 @@ func fromHCL(ds hclv2.Diagnostics) Diagnostics {
 		if d.Context != nil {
 			n.Context = rangeOf(*d.Context)
 		}
-		if d.Expression != nil && d.EvalContext != nil {
-			n.Values = namedValues(d.Expression, d.EvalContext)
+		if d.EvalContext != nil {
+			if f := frameOf(d.EvalContext); f != nil && f.hides(d.Expression) {
+				n.Detail = f.x.hiddenDetail()
+			}
+			if d.Expression != nil {
+				n.Values = namedValues(d.Expression, d.EvalContext)
+			}
 		}
 		out = append(out, n)
 	}

@@ -7,12 +7,14 @@
 // is described for its users in README.md.
 //
 // A flow goes through load.go (files, guard, parser), decode.go (blocks to
-// Workflow; foreach.go, rules.go, fallback.go, action.go and sandbox.go for what
+// Workflow; foreach.go, rules.go, fallback.go, action.go, secret.go and sandbox.go for what
 // is large enough to stand alone), compile.go and resolve.go (names in
 // expressions), cycle.go, canon.go and link.go (what needs all names), and then
 // bind.go gives it values and eval.go, identity.go and foreach.go answer for one
 // step, or one instance of it, at a time. A file in JSON form becomes the same
-// syntax tree in jsonform.go; what follows knows one form. format.go stands
+// syntax tree in jsonform.go; what follows knows one form. marked.go says which
+// expressions name something sensitive, keyed.go what of those is in identities.
+// format.go stands
 // beside that: it lays text out and knows no flow.
 //
 // # Design
@@ -68,6 +70,22 @@
 // decide whether an answer is taken, not what it is. A check's own text is in the
 // key all the same: an answer that another check judged was not judged by this
 // one.
+//
+// Why are sensitive values found in the text instead of marked in cty? A mark
+// has to survive every function, conversion and splice, ten of which print what
+// they were given when it does not fit. Which references an expression names can
+// be read before anything is evaluated, for whole flows, and cannot be lost. It
+// says too much where a part is named that is not sensitive itself; nonsensitive
+// is for that.
+//
+// Why is the detail of a message dropped, not masked, when it may show a value?
+// A substring, a key or a number says enough, and no list of forms is complete.
+// Where it is, and what was named, stays.
+//
+// Why does a secret count in keys as its expression? What a step answers does not
+// change because a token is renewed every hour. Whoever has a secret that decides
+// says fingerprint, and then a keyed hash of it counts: from a plain one, a short
+// secret can be guessed.
 //
 // Why does this package not judge allow_hosts? The code that dials does, and two
 // readings of one host name are how allow-lists are passed. It keeps the places.

@@ -3,7 +3,6 @@ package hcl
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -20,7 +19,7 @@ func (e *Evaluator) When(step int, s Scope) (bool, Diagnostics) {
 		return false, ds
 	}
 	if v.Type() != cty.Bool || v.IsNull() {
-		ds.errorf("wrong-type", x.rng, "Condition is not true or false", "when must be true or false, this is %s.", describe(v))
+		ds.errorf("wrong-type", x.rng, "Condition is not true or false", "%s", x.plain(fmt.Sprintf("when must be true or false, this is %s.", describe(v))))
 		return false, ds
 	}
 	return v.True(), nil
@@ -68,30 +67,10 @@ func (e *Evaluator) Output(i int, up Upstream) (json.RawMessage, Diagnostics) {
 	return e.json(code.value, s)
 }
 
-// KeyInput is an evaluated input without the attributes that checkpoint.exclude
-// names: what belongs into the content key. Without any it is the input itself.
-func (e *Evaluator) KeyInput(step int, input json.RawMessage) json.RawMessage {
-	exclude := e.p.w.Steps[step].Exclude
-	if len(exclude) == 0 {
-		return input
-	}
-	out := []byte{'{'}
-	members(input, func(k, v []byte) bool {
-		if !slices.Contains(exclude, unquote(k)) {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(append(append(out, k...), ':'), v...)
-		}
-		return true
-	})
-	return append(out, '}')
-}
-
 func (e *Evaluator) object(x *expression, name string, s Scope) (json.RawMessage, Diagnostics) {
 	b, ds := e.json(x, s)
 	if !ds.HasErrors() && kindOf(b) != "object" {
-		ds.errorf("wrong-type", x.rng, "Value is not an object", "%s must be an object, such as { text = … }; this is %s.", name, found(b, kindOf(b)))
+		ds.errorf("wrong-type", x.rng, "Value is not an object", "%s", x.plain(fmt.Sprintf("%s must be an object, such as { text = … }; this is %s.", name, found(b, kindOf(b)))))
 		return nil, ds
 	}
 	return b, ds
@@ -99,6 +78,7 @@ func (e *Evaluator) object(x *expression, name string, s Scope) (json.RawMessage
 
 func (e *Evaluator) json(x *expression, s Scope) (json.RawMessage, Diagnostics) {
 	w := jsonWriter{f: e.frame(evaluating, s)}
+	w.f.x = x
 	w.f.prepare(x.locals)
 	sh := x.shape
 	if sh == nil {
@@ -175,7 +155,11 @@ func (w *jsonWriter) value(s *shape) {
 
 func (w *jsonWriter) take(e hclsyntax.Expression, dst []byte, err error) {
 	if err != nil {
-		w.ds.errorf("invalid-value", e.Range(), "Value cannot be passed on", "%s.", sentence(err))
+		detail := sentence(err) + "."
+		if w.f.hides(e) {
+			detail = w.f.x.hiddenDetail()
+		}
+		w.ds.errorf("invalid-value", e.Range(), "Value cannot be passed on", "%s", detail)
 		return
 	}
 	w.dst = dst

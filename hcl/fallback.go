@@ -17,12 +17,13 @@ type fallbackCode struct {
 var (
 	inPrecondition  = place{what: "a precondition", roots: everywhere, loops: true}
 	inPostcondition = place{what: "a postcondition", roots: append(slices.Clip(everywhere), "self"), self: []string{"output"}, loops: true}
-	inCheck         = place{what: "a check", roots: append(slices.Clip(everywhere), "self"), self: []string{"input", "output"}, loops: true}
-	inFallback      = place{what: "a fallback", roots: append(slices.Clip(everywhere), "self"), self: []string{"input", "error"}, loops: true}
+	inCheck         = place{what: "a check", roots: append(slices.Clip(everywhere), "self", "secret"), self: []string{"input", "output"}, loops: true}
+	inFallback      = place{what: "the input of a fallback", roots: append(slices.Clip(everywhere), "self", "secret"), self: []string{"input", "error"}, loops: true}
+	inAnswer        = place{what: "a fallback", roots: append(slices.Clip(everywhere), "self"), self: []string{"input", "error"}, loops: true}
 )
 
 // fallback reads one block of the chain.
-func (r *reader) fallback(b *block, at place) (Fallback, fallbackCode) {
+func (r *reader) fallback(b *block, step int, around *block) (Fallback, fallbackCode) {
 	f := Fallback{On: r.caught(b), Use: Use{Plugin: -1}, Range: rangeOf(b.header())}
 	output, uses, last := b.expr("output"), b.expr("uses"), b.expr("last")
 	n := 0
@@ -46,7 +47,7 @@ func (r *reader) fallback(b *block, at place) (Fallback, fallbackCode) {
 	if e := b.expr("input"); e != nil && uses == nil {
 		r.ds.errorf("invalid-fallback", e.Range(), "Input without a step type", "input is what the step type in uses receives, and this fallback has no uses. Write uses = plugin.PLUGIN.TYPE, or remove input.")
 	}
-	return f, fallbackCode{output: r.p.compile(&r.ds, output, at), input: r.p.compile(&r.ds, b.expr("input"), at)}
+	return f, fallbackCode{output: r.p.compile(&r.ds, output, inAnswer.in(step, around)), input: r.p.compile(&r.ds, b.expr("input"), inFallback.in(step, around))}
 }
 
 // caught are the classes after which a fallback answers: all but refused, which

@@ -120,6 +120,8 @@ func (l *loop) unfit(is, hint string) Diagnostics {
 		what = "this"
 	}
 	switch {
+	case l.x.marked.sensitive && is != "null":
+		is = "a sensitive value of another kind"
 	case hint != "":
 	case is == "null" && literal:
 		hint = " For one step without instances, remove the argument."
@@ -153,6 +155,7 @@ func (e *Evaluator) ForEach(step int, s Scope) (Expansion, Diagnostics) {
 	l := e.p.steps[step].loop
 	b := expander{l: l, limit: e.p.maxInstances}
 	w := jsonWriter{f: e.frame(evaluating, s)}
+	w.f.x = l.x
 	w.f.prepare(l.x.locals)
 	var ds Diagnostics
 	switch sh := l.x.shape; {
@@ -237,7 +240,7 @@ func (b *expander) value(v cty.Value) Diagnostics {
 		raw, err := appendJSON(nil, elem)
 		if err != nil {
 			var ds Diagnostics
-			ds.errorf("invalid-value", b.l.x.rng, "Value cannot be passed on", "%s.", sentence(err))
+			ds.errorf("invalid-value", b.l.x.rng, "Value cannot be passed on", "%s", b.l.x.plain(sentence(err)+"."))
 			return ds
 		}
 		more := false
@@ -292,6 +295,9 @@ func (e *Evaluator) EachIdentity(step int, each *Each) (sdk.Digest, Diagnostics)
 	if ds.HasErrors() {
 		return sdk.Digest{}, ds
 	}
+	if code.loop.x.marked.sensitive {
+		return e.keyed(h), nil
+	}
 	return h.sum(), nil
 }
 
@@ -306,7 +312,7 @@ func (e *Evaluator) Salt(step int, each *Each) (sdk.Digest, Diagnostics) {
 	if ds.HasErrors() {
 		return sdk.Digest{}, ds
 	}
-	d := e.digestOf(v, x.rng, &ds)
+	d := e.digestOf(v, x, &ds)
 	return d, ds
 }
 

@@ -31,6 +31,7 @@ const (
 // a name that no identifier can have, and belongs to one goroutine.
 type frame struct {
 	e      *Evaluator
+	x      *expression // what is evaluated; nil for a part that names nothing
 	mode   mode
 	scope  Scope
 	ctx    hclv2.EvalContext
@@ -115,6 +116,7 @@ func (f *frame) size(at hclv2.Range, v cty.Value) bool {
 
 // value evaluates x. With an error the value is of no use.
 func (f *frame) value(x *expression) (cty.Value, Diagnostics) {
+	f.x = x
 	f.prepare(x.locals)
 	v, hd := x.node.Value(&f.ctx)
 	if f.limit != "" {
@@ -145,12 +147,13 @@ func (c *cell) ready() bool {
 }
 
 // cell returns the place where the value of a local is kept: for the whole run
-// if it names no facet, else for this evaluation.
+// if it names no facet and no secret, which may be another at the next attempt,
+// else for this evaluation.
 func (f *frame) cell(i int) *cell {
 	switch {
 	case f.mode == planning:
 		return &f.e.planCells[i]
-	case f.mode == checking || f.e.p.locals[i].expr.facets == 0:
+	case f.mode == checking || f.e.p.locals[i].expr.facets == 0 && len(f.e.p.locals[i].expr.marked.secrets) == 0:
 		return &f.e.cells[i]
 	}
 	c := f.locals[i]
@@ -204,7 +207,7 @@ func (f *frame) fill(c *cell, l *local) {
 		c.v = cty.DynamicVal
 		if !l.cyclic && l.expr != nil {
 			sub := f.e.frame(f.mode, f.scope)
-			sub.locals = f.locals
+			sub.locals, sub.x = f.locals, l.expr
 			c.v, c.diags = l.expr.node.Value(&sub.ctx)
 			if !c.diags.HasErrors() {
 				sub.size(l.expr.rng, c.v)
@@ -239,10 +242,21 @@ type Evaluator struct {
 	digests   digests
 }
 
-// RunInfo is what run.* and timestamp() say.
+// RunInfo is what an evaluator has from its run: what run.* and timestamp() say,
+// and what secrets hold.
 type RunInfo struct {
 	ID        string
 	StartedAt time.Time
+
+	// Secret returns the value of a secret, an index into Workflow.Secrets, as
+	// it is now; ok is false for an optional one that is absent. It is called
+	// in evaluations that name the secret, from several goroutines at once, and
+	// should not block. nil: no secret has a value.
+	Secret func(i int) (value string, ok bool, err error)
+	// Key makes the keyed hashes by which sensitive values and secrets with a
+	// fingerprint enter identities. A flow without either needs none; see
+	// Workflow.NeedsKey.
+	Key []byte
 }
 
 // Evaluator returns an evaluator for one run. v must come from Bind of the same

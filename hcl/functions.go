@@ -53,6 +53,8 @@ var functions = map[string]*fn{
 	"slice": {impl: stdlib.SliceFunc}, "sort": {impl: stdlib.SortFunc}, "values": {impl: stdlib.ValuesFunc},
 	"zipmap": {impl: stdlib.ZipmapFunc},
 
+	"sensitive": {impl: sameFunc, quick: true}, "nonsensitive": {impl: sameFunc, quick: true},
+
 	"tobool": {impl: stdlib.MakeToFunc(cty.Bool)}, "tolist": {impl: collectionFunc(cty.List(cty.DynamicPseudoType))},
 	"tomap": {impl: collectionFunc(cty.Map(cty.DynamicPseudoType))}, "tonumber": {impl: stdlib.MakeToFunc(cty.Number)},
 	"toset": {impl: collectionFunc(cty.Set(cty.DynamicPseudoType))}, "tostring": {impl: stdlib.MakeToFunc(cty.String)},
@@ -93,6 +95,14 @@ func textTest(what string, f func(s, part string) bool) function.Function {
 		},
 	})
 }
+
+// sameFunc returns its argument. What sensitive and nonsensitive mean is read
+// from the text; see marked.
+var sameFunc = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true, AllowUnknown: true, AllowDynamicType: true}},
+	Type:   func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
+	Impl:   func(args []cty.Value, _ cty.Type) (cty.Value, error) { return args[0], nil },
+})
 
 // lengthFunc also counts the characters of a string, which cty's refuses.
 var lengthFunc = function.New(&function.Spec{

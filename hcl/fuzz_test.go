@@ -121,7 +121,8 @@ func evaluateStep(w *Workflow, e *Evaluator, i int, s Scope, check func(json.Raw
 	in, ds := e.Input(i, s)
 	check(in, ds)
 	if !ds.HasErrors() {
-		check(e.KeyInput(i, in), nil)
+		check(e.KeyInput(i, in, s))
+		check(e.Stored(i, in), nil)
 	}
 	_, ds = e.Salt(i, s.Each)
 	check(json.RawMessage("0"), ds)

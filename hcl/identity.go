@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 
-	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/retrace-dev/engine/sdk"
 	"github.com/zclconf/go-cty/cty"
@@ -82,7 +81,7 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 
 func (e *Evaluator) configDigest(plugin int, ds *Diagnostics) sdk.Digest {
 	return e.digests.get("plugin."+e.p.pluginNames[plugin], func() (sdk.Digest, bool) {
-		config, configDs := e.Config(plugin)
+		config, configDs := e.keyConfig(plugin)
 		*ds = append(*ds, configDs...)
 		return sdk.Sum(config), !configDs.HasErrors()
 	})
@@ -141,30 +140,41 @@ func (e *Evaluator) outside(x *expression, into map[string]sdk.Digest) {
 				stack = append(stack, l.expr.items)
 			case refVar, refRun, refPath:
 				into[r.text] = e.outsideDigest(r)
+			case refSecret:
+				if e.p.w.Secrets[r.index].Fingerprint {
+					into[r.text] = e.secretDigest(r.index)
+				}
 			}
 		}
 	}
 }
 
 func (e *Evaluator) outsideDigest(r *refExpr) sdk.Digest {
+	sum := func(b []byte) sdk.Digest { return sdk.Sum(b) }
+	if r.kind == refVar && e.p.vars[r.index].sensitive {
+		sum = func(b []byte) sdk.Digest { return e.keyed(b) }
+	}
 	return e.digests.get(r.text, func() (sdk.Digest, bool) {
 		if r.kind == refVar && len(r.rest) == 0 {
 			b, err := e.values.appendJSON(nil, r.index)
-			return sdk.Sum(b), err == nil
+			return sum(b), err == nil
 		}
 		v, hd := r.Value(&e.frame(planning, Scope{}).ctx)
 		if hd.HasErrors() {
 			return sdk.Sum([]byte("absent")), true // inside try; elsewhere the evaluation will say so
 		}
 		b, err := appendJSON(nil, v)
-		return sdk.Sum(b), err == nil
+		return sum(b), err == nil
 	})
 }
 
-func (e *Evaluator) digestOf(v cty.Value, at hclv2.Range, ds *Diagnostics) sdk.Digest {
+func (e *Evaluator) digestOf(v cty.Value, x *expression, ds *Diagnostics) sdk.Digest {
 	b, err := appendJSON(nil, v)
 	if err != nil {
-		ds.errorf("invalid-value", at, "Value cannot be used", "%s.", sentence(err))
+		ds.errorf("invalid-value", x.rng, "Value cannot be used", "%s", x.plain(sentence(err)+"."))
+	}
+	if x.marked.sensitive {
+		return e.keyed(b)
 	}
 	return sdk.Sum(b)
 }

@@ -43,9 +43,13 @@ func (r *reader) link() {
 			r.facets(x, &out.Facets, who, nil)
 		}
 	}
+	r.secrets()
 }
 
 func (r *reader) linkStep(s *Step, code *stepCode) {
+	if code.loop != nil {
+		r.p.canonize(code.loop.x) // what it names decides what each is
+	}
 	for _, x := range append(code.expressions(), code.salt, code.compensate, code.keyed) {
 		r.p.canonize(x)
 	}
@@ -155,6 +159,9 @@ func (r *reader) types() {
 
 func (r *reader) stepTypes(code *stepCode) {
 	r.want(code.when, cty.Bool, "when", "must be true or false")
+	if l := code.loop; l != nil && l.x.marked.sensitive && l.shape != shapeList {
+		r.ds.warnf("sensitive-key", l.x.rng, "Keys of instances are shown", "%s is sensitive, and the keys of a map, an object or a set stand in the addresses of the instances. Write nonsensitive(…) around keys that may be shown, or give a list.", l.x.marked.cause)
+	}
 	code.inType = r.wantObject(code.input, "input")
 	r.checked(code.salt)
 	r.checkRules(code.pre)

@@ -100,7 +100,7 @@ func parse(files []File, dir string) (*Workflow, Diagnostics) {
 		w: &Workflow{Files: files, MaxInstances: defaultInstances},
 		p: &program{
 			dir: dir, maxInstances: defaultInstances, varIndex: map[string]int{}, localIndex: map[string]int{},
-			stepIndex: map[string]int{}, pluginIndex: map[string]int{}, actionIndex: map[string]int{},
+			stepIndex: map[string]int{}, pluginIndex: map[string]int{}, actionIndex: map[string]int{}, secretIndex: map[string]int{},
 		},
 	}
 	r.w.impl, r.p.w = r.p, r.w

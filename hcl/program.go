@@ -24,10 +24,10 @@ type program struct {
 	outputs       []outputCode
 	actions       []*expression // input; nil when not written
 
-	varIndex, localIndex, stepIndex, pluginIndex, actionIndex map[string]int
+	varIndex, localIndex, stepIndex, pluginIndex, actionIndex, secretIndex map[string]int
 
 	// Names in the order of declaration, for suggestions.
-	varNames, localNames, stepNames, pluginNames, actionNames []string
+	varNames, localNames, stepNames, pluginNames, actionNames, secretNames []string
 }
 
 // outputCode is a result of the flow.
@@ -43,6 +43,7 @@ type variable struct {
 	defaults    *typeexpr.Defaults
 	def         cty.Value // converted; NilVal when required
 	nullable    bool
+	sensitive   bool
 	rng         hclv2.Range
 	validations []rule
 }
@@ -120,6 +121,8 @@ type expression struct {
 	clock     bool      // timestamp() is called here or in a local
 	bound     *runBound // where something of the run is named, here or in a local; nil if nowhere
 	shape     *shape    // for input: how the JSON is put together
+	marked    marked    // what it names of secrets and sensitive values
+	apart     *apart    // of an argument that names some, what is in keys; else nil
 }
 
 // runBound is a part of an expression that has another value in every run.
@@ -144,6 +147,7 @@ const (
 	refEach
 	refSelf
 	refAttempt
+	refSecret
 )
 
 // The parts of each.
@@ -162,6 +166,8 @@ type refExpr struct {
 	part     int // of run, path, each, self and attempt
 	facet    sdk.Facet
 	optional bool // in an argument of try or can
+	whole    bool // what encloses it passes the value on as it is: objects, lists, parentheses
+	shown    bool // in an argument of nonsensitive
 	name     string
 	text     string          // as written, normalised
 	rest     hclv2.Traversal // after what kind and index stand for

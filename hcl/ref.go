@@ -56,6 +56,12 @@ func (r *refExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
 		return r.follow(cty.StringVal(f.e.startedAt()), ctx)
 	case refPath:
 		return r.follow(cty.StringVal(f.e.p.dir), ctx)
+	case refSecret:
+		v, err := f.secretValue(r)
+		if err != nil {
+			return cty.DynamicVal, evalDiag("missing-secret", r, nil, r.SrcRange, "Secret has no value", "%s.", sentence(err))
+		}
+		return r.follow(v, ctx)
 	case refEach, refSelf, refAttempt:
 		return r.scoped(f, ctx)
 	}
@@ -382,6 +388,12 @@ func (w *valueWalker) Enter(n hclsyntax.Node) hclv2.Diagnostics {
 		}
 		name, e = traversalText(t.Traversal), t
 	default:
+		return nil
+	}
+	if len(w.out) < 6 && frameOf(w.ctx).hides(e) {
+		if !slices.Contains(w.out, NamedValue{name, hiddenText}) {
+			w.out = append(w.out, NamedValue{name, hiddenText})
+		}
 		return nil
 	}
 	if len(w.out) >= 6 || slices.ContainsFunc(w.out, func(v NamedValue) bool { return v.Name == name }) {

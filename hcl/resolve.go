@@ -25,7 +25,7 @@ func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expressi
 		c.out.free = append(c.out.free, root)
 		return t
 	}
-	r := &refExpr{ScopeTraversalExpr: t, index: -1, optional: c.opt, text: traversalText(t.Traversal)}
+	r := &refExpr{ScopeTraversalExpr: t, index: -1, optional: c.opt, whole: c.whole, shown: c.shown, text: traversalText(t.Traversal)}
 	if !c.at.allows(root) {
 		c.noRoot(r, root)
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: t.SrcRange}
@@ -38,6 +38,9 @@ func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expressi
 	case "local":
 		r.kind = refLocal
 		ok = c.member(r, c.p.localIndex, c.p.localNames, "local", "Declare it in a locals block: %s = …")
+	case "secret":
+		r.kind = refSecret
+		ok = c.member(r, c.p.secretIndex, c.p.secretNames, "secret", `Declare it with secret "%s" { env = … }`)
 	case "step":
 		ok = c.facet(r)
 	case "run":
@@ -72,26 +75,25 @@ var scoped = map[string]string{
 	"attempt": "attempt is the try that is about to be made. It may stand in the input of a step",
 }
 
-// planned are names that the language reserves; a flow that uses one is told
-// so instead of being offered a similar name.
-var planned = map[string]string{
-	"secret": "secret names a secret block",
-}
-
 func (c *compiler) noRoot(r *refExpr, root string) {
 	switch {
 	case c.at.roots == nil:
 		c.ds.errorf("not-constant", r.SrcRange, "Value must be constant", "%s cannot be used here: the value must be known before anything is evaluated. Write the value itself.", r.text)
 	case root == "each" && c.at.loops:
 		c.ds.errorf("reference-not-allowed", r.SrcRange, "Step has no for_each", "%s belongs to the instances of a step with for_each, and this step has none. Write for_each = ….", r.text)
+	case root == "secret":
+		name, _ := attrName(r.Traversal, 1)
+		declared := ""
+		if i, ok := c.p.secretIndex[name]; ok {
+			declared = fmt.Sprintf(", declared at %s,", c.p.w.Secrets[i].Range)
+		}
+		c.ds.errorf("secret-not-allowed", r.SrcRange, "Secret is not allowed here", "%s%s cannot be used in %s. %s", r.text, declared, c.at.what, secretPlaces)
 	case scoped[root] != "":
 		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s: %s.", r.text, c.at.what, scoped[root])
 	case slices.Contains(everywhere, root) && root == "step":
 		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s, %s", r.text, c.at.what, c.at.blindness())
 	case slices.Contains(everywhere, root):
 		c.ds.errorf("reference-not-allowed", r.SrcRange, "Reference is not allowed here", "%s cannot be used in %s. It may name %s.", r.text, c.at.what, alternatives(c.at.roots))
-	case planned[root] != "":
-		c.ds.errorf("unknown-reference", r.SrcRange, "Unknown reference", "%s, and this version of the engine does not have that yet. %s may name %s.", planned[root], capital(c.at.what), alternatives(c.at.roots))
 	default:
 		hint := DidYouMean(root, c.at.roots)
 		if _, ok := c.p.localIndex[root]; ok && c.at.allows("local") {

@@ -37,13 +37,16 @@ func (r *reader) checkRules(rules []rule) {
 func (e *Evaluator) holds(x rule, s Scope) (bool, Diagnostics) {
 	v, ds := e.frame(evaluating, s).value(x.condition)
 	if !ds.HasErrors() && (v.Type() != cty.Bool || v.IsNull()) {
-		ds.errorf("wrong-type", x.condition.rng, "Wrong type", "condition must be true or false, this is %s.", describe(v))
+		ds.errorf("wrong-type", x.condition.rng, "Wrong type", "%s", x.condition.plain(fmt.Sprintf("condition must be true or false, this is %s.", describe(v))))
 	}
 	return !ds.HasErrors() && v.True(), ds
 }
 
 // complaint is what a rule that does not hold says, never "".
 func (e *Evaluator) complaint(x rule, s Scope) string {
+	if x.message.marked.sensitive {
+		return fmt.Sprintf("the condition at %s is not met; what its error_message says is sensitive", rangeOf(x.condition.rng))
+	}
 	v, ds := e.frame(evaluating, s).value(x.message)
 	if !ds.HasErrors() && v.Type() == cty.String && !v.IsNull() && v.AsString() != "" {
 		return v.AsString()

@@ -27,6 +27,7 @@ type Workflow struct {
 	Budget              *Budget
 
 	Variables []Variable
+	Secrets   []Secret
 	Plugins   []Plugin
 	Actions   []Action
 	Steps     []Step
@@ -50,8 +51,32 @@ type Variable struct {
 	Description string
 	Type        string // as a type expression, "any" when none was given
 	Required    bool   // it has no default
+	Sensitive   bool   // its value is shown nowhere, and stored as a keyed hash
 	Range       Range
 }
+
+// Secret is a value from outside that is stored nowhere. It comes from exactly
+// one of Env, File and Action.
+type Secret struct {
+	Name     string
+	Env      string // the environment variable that holds it
+	File     string // the file that holds it, as written; relative to the flow's directory
+	Action   int    // the action whose output holds it at Path, index into Workflow.Actions; -1 for none
+	Path     string // "access_token", "data.token"
+	Optional bool   // absent is null
+	// Fingerprint says that another value is another computation. Else the value
+	// is part of no identity.
+	Fingerprint bool
+	// Hosts are those to which the value may be sent, as written. With them the
+	// secret is bound: no step sees the value, each receives
+	// {"$secret": NAME}, which the host's http operation fills in.
+	Hosts      []string
+	HostRanges []Range // of Hosts, one for one
+	Range      Range   // of the block's header
+}
+
+// Bound reports whether no step sees the secret's value.
+func (s *Secret) Bound() bool { return len(s.Hosts) > 0 }
 
 // Plugin is a plugin the flow names.
 type Plugin struct {
@@ -60,6 +85,7 @@ type Plugin struct {
 	Range  Range  // of the source attribute's value
 	// Sandbox is the most that its steps may do; nil is nothing.
 	Sandbox *Sandbox
+	Secrets []int // that its config names, sorted
 }
 
 // Step is the unit of work as written.
@@ -106,6 +132,10 @@ type Step struct {
 	Keep     int           // newest results kept; 0 = the store's default
 	Redact   []string      // globs of fields of the output that are not stored
 	Exclude  []string      // attributes of the input that are in no key; see Evaluator.KeyInput
+
+	// Secrets are those that its attempts name, sorted: in its input, those of
+	// its fallbacks, checks and undo, and in the configs of their plugins.
+	Secrets []int
 }
 
 // Address is how the step is named in messages, records and requests.
@@ -198,6 +228,7 @@ type Action struct {
 	Timeout time.Duration // 0 = the manifest's, else the host's default
 	Retry   []Retry       // their Before is -1
 	Sandbox *Sandbox      // narrows the plugin's; nil when not written
+	Secrets []int         // that its input and its plugin's config name, sorted
 	Range   Range         // of the block's header
 }
 
