@@ -22,6 +22,9 @@ type Result struct {
 	Degraded  []string      // steps and instances whose answer is a fallback's
 	Saved     time.Duration // computation that reuse spared
 	Tokens    int64         // tokens that reuse spared
+	Usage     []sdk.Usage   // what was spent now, by model
+	USD       float64       // what that costs, as far as prices are known
+	Priced    bool          // USD is all of it
 }
 
 // Output is one output of the workflow.
@@ -64,6 +67,10 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 	r := h.newRun(s)
 	if s.undoing() {
 		return r.undoOnly(ctx)
+	}
+	if err := r.openPurses(ctx); err != nil {
+		r.close()
+		return nil, err
 	}
 	// The run is durable before anybody is told of it: what `runs` lists after a
 	// crash can be continued.
@@ -180,7 +187,8 @@ func (r *run) finish() (*Result, error) {
 	r.add(Event{Type: EventRunEnded, Workflow: rec.Workflow, Status: rec.Status, Error: rec.Error, Counts: &counts, Took: now.Sub(r.began), Saved: r.saved, SavedTokens: r.tokens})
 	r.add(Event{Type: EventOutputs, Outputs: outs})
 	r.flush()
-	return &Result{Run: *rec, Opened: true, Continued: s.continued, Outputs: outs, Counts: r.counts, Failures: r.failures, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
+	usd, priced := r.h.o.Prices.Cost(r.spent)
+	return &Result{Usage: r.spent, USD: usd, Priced: priced, Run: *rec, Opened: true, Continued: s.continued, Outputs: outs, Counts: r.counts, Failures: r.failures, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
 }
 
 // evaluateOutputs gives the outputs whose hard references all succeeded; the

@@ -72,7 +72,7 @@ type call struct {
 
 // call asks on behalf of w and returns the output. What was used counts for w.
 func (r *run) call(ctx context.Context, w *work, c *call) (json.RawMessage, *sdk.Error) {
-	q := request{who: r.address(w.unit), step: r.step(w).address, instance: w.in.Name, attempt: int(w.attempt),
+	q := request{who: r.address(w.unit), of: w.step, step: r.step(w).address, instance: w.in.Name, attempt: int(w.attempt),
 		use: c.use, grant: c.grant, input: c.input, config: c.config, key: w.idem}
 	q.began = func() {
 		if w.started.IsZero() {

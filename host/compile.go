@@ -119,7 +119,10 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 	if diags = append(diags, f.grant()...); diags.HasErrors() {
 		return nil, diags
 	}
-	if err := f.link(); err != nil {
+	var unfit hcl.Diagnostics
+	if err := f.link(); errors.As(err, &unfit) {
+		diags = append(diags, unfit...)
+	} else if err != nil {
 		diags = append(diags, hcl.Diagnostic{Code: "graph", Summary: "The steps cannot be put in order", Detail: err.Error(), Subject: wf.Range})
 	}
 	return f, diags
@@ -238,7 +241,13 @@ func (f *Flow) link() (err error) {
 		st := f.types[stepTypeKey{s.Plugin, s.StepType}]
 		rs := refs(s)
 		nodes[i] = recovery.Node{Address: s.Address(), When: s.WhenFacets, Each: s.EachFacets, Refs: rs[:s.KeyFacets], Extra: rs[s.KeyFacets:]}
-		fs := flowStep{Step: s, address: nodes[i].Address, effects: effectsOf(f.artifacts[s.Plugin], s.StepType, s.Effects), timeout: timeoutOf(s.Timeout, &st.StepType), grant: f.steps[i].grant, volatile: s.Volatile, sanitizer: st.sanitizer}
+		own := st.sanitizer
+		if len(s.Redact) > 0 {
+			if own, err = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{Transient: st.Transient, Redact: s.Redact}); err != nil {
+				return hcl.Diagnostics{{Code: "invalid-redact", Subject: s.Range, Summary: "Invalid pattern in redact", Detail: sentence(err.Error())}}
+			}
+		}
+		fs := flowStep{Step: s, address: nodes[i].Address, effects: effectsOf(f.artifacts[s.Plugin], s.StepType, s.Effects), timeout: timeoutOf(s.Timeout, &st.StepType), grant: f.steps[i].grant, volatile: s.Volatile, sanitizer: own}
 		for _, use := range others(s) { // they act for the step
 			if s.Compensate != nil && use == s.Compensate.Use {
 				continue

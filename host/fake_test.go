@@ -32,6 +32,9 @@ type fake struct {
 	calls    atomic.Int64
 	artifact *loader.Artifact // nil: fakeArtifact
 	quiet    bool             // do not count by step
+	paid     bool             // its step type reaches the network
+	budget   *hcl.Budget      // of the workflow
+	config   string           // of the plugin; default {}
 
 	mu     sync.Mutex
 	counts map[string]int // attempts by step
@@ -98,6 +101,10 @@ func (k *fake) flow() *Flow {
 	}
 	f := &Flow{wf: wf, artifacts: []*loader.Artifact{a}, loaders: []loader.Loader{k}, configs: make([]*schema, 1)}
 	st := &stepType{}
+	if k.paid {
+		st.Ops = []string{"http"}
+	}
+	wf.Budget = k.budget
 	st.sanitizer, _ = checkpoint.NewSanitizer(checkpoint.SanitizerOptions{})
 	f.types = map[stepTypeKey]*stepType{{0, "run"}: st}
 	if diags := f.grant(); diags.HasErrors() {
@@ -237,7 +244,12 @@ func (k *fake) Input(i int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
 	return b, nil
 }
 
-func (k *fake) Config(int) (json.RawMessage, hcl.Diagnostics)               { return json.RawMessage(`{}`), nil }
+func (k *fake) Config(int) (json.RawMessage, hcl.Diagnostics) {
+	if k.config != "" {
+		return json.RawMessage(k.config), nil
+	}
+	return json.RawMessage(`{}`), nil
+}
 func (k *fake) CheckOutput(int, json.RawMessage) error                      { return nil }
 func (k *fake) Output(int, hcl.Upstream) (json.RawMessage, hcl.Diagnostics) { return nil, nil }
 

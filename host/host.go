@@ -34,7 +34,8 @@ type Options struct {
 	Behind bool
 	// Network carries the http operations of steps. nil: steps have no network.
 	Network *operation.Network
-	Cache   int64 // bytes of reused outputs kept in memory. Defaults to 32 MiB
+	Prices  *Prices // of the models' tokens; nil: all are unknown
+	Cache   int64   // bytes of reused outputs kept in memory. Defaults to 32 MiB
 }
 
 func (o *Options) setDefaults() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -39,6 +40,8 @@ type run struct {
 	outputs      *outputs
 	plugins      []pluginSlot
 	actions      []actionSlot
+	purse        *purse           // the workflow's budget; nil without one
+	purses       map[int32]*purse // those of steps
 
 	jobs    chan *work
 	answers chan *work
@@ -53,6 +56,7 @@ type run struct {
 	counts   Counts
 	saved    time.Duration
 	tokens   int64
+	spent    []sdk.Usage // by model
 	failures []Failure
 	skips    []Failure // failures that count as skipped
 	degraded []string
@@ -278,12 +282,18 @@ func (r *run) answer(w *work) {
 	sig := signal{kind: w.kind, node: w.node, end: w.end, err: w.err}
 	if w.kind == sigEnded {
 		w.cancel(nil)
+		for _, u := range w.usage {
+			r.spent = operation.Add(r.spent, u)
+		}
 		switch w.end {
 		case endCondition:
 			*r.met(w.unit) = true
 		case endExpanded:
 			sig.fan = r.expanded(w)
 		case endFailed:
+			if w.err.Code == CodeBudget {
+				r.push(signal{kind: sigDrain, err: w.err})
+			}
 			r.lastErr[w.node] = failedTry{w.err, w.started}
 			if !w.started.IsZero() {
 				r.commit(r.batchOf(func(b *checkpoint.Batch) {

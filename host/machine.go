@@ -111,6 +111,7 @@ const (
 	sigPersisted            // everything up to seq is durable
 	sigTimer                // a retry's delay is over
 	sigStop                 // cancel or run timeout, err says why
+	sigDrain                // nothing starts any more, what runs may end; err says why
 )
 
 // ending is how a worker's turn with a step ended.
@@ -271,6 +272,11 @@ func (m *machine) Apply(s signal) []command {
 		}
 	case sigStop:
 		m.halt(s.err)
+	case sigDrain:
+		if m.stop == nil && !m.ended {
+			m.stop, m.drain = s.err, true
+			m.cancelWaiting()
+		}
 	}
 	m.dispatch()
 	return m.out
@@ -545,6 +551,9 @@ func (m *machine) workEnded(s signal) {
 		}
 	}
 	switch {
+	case s.err.Code == CodeBudget: // it was not sent
+		m.end(i, sdk.Cancelled, s.err)
+		return
 	case m.unknownOutcome(i, s.err):
 		m.fail(i, outcomeUnknown(m.g.Address(m.step(i)), "its attempt ended without saying so: "+s.err.Message))
 		return

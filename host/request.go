@@ -14,6 +14,7 @@ import (
 // fallback or check, by an action, by an undo.
 type request struct {
 	who            string // for events and messages
+	of             int32  // the step whose budget it uses; -1 for none
 	step, instance string // as the plugin is told
 	attempt        int
 	use            hcl.Use
@@ -40,6 +41,11 @@ func (r *run) request(ctx context.Context, q *request) (*sdk.Response, *sdk.Erro
 	if q.began != nil {
 		q.began()
 	}
+	settle, exceeded := r.reserve(ctx, q)
+	if exceeded != nil {
+		return nil, exceeded
+	}
+	defer settle()
 	deadline, _ := ctx.Deadline()
 	resp, err := step.Run(ctx, &sdk.Request{
 		V: sdk.Version, StepType: q.use.StepType, Workflow: r.s.f.wf.Name, Run: string(r.s.record.ID), Step: q.step, Instance: q.instance,
@@ -112,7 +118,7 @@ func (r *run) performOnce(ctx context.Context, o *outside, attempt int) (json.Ra
 	timeout := timeoutOf(o.timeout, &st.StepType)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timedOut(o.address, timeout))
 	defer cancel()
-	resp, err := r.request(ctx, &request{who: o.address, step: o.address, attempt: attempt, use: o.use, grant: o.grant, input: input, config: r.s.configs[o.use.Plugin], key: o.key})
+	resp, err := r.request(ctx, &request{who: o.address, of: -1, step: o.address, attempt: attempt, use: o.use, grant: o.grant, input: input, config: r.s.configs[o.use.Plugin], key: o.key})
 	if err != nil {
 		return nil, err
 	}

@@ -205,6 +205,9 @@ func (s *session) define() error {
 		base.Digest(id.Salt)
 		if !id.Checks.IsZero() {
 			base.Digest(id.Checks)
+			for _, c := range st.Checks {
+				base.Digest(s.f.artifacts[c.Plugin].Digest)
+			}
 		}
 		s.bases[i] = base.Sum()
 		key := func(each sdk.Digest, sets ...[]hcl.FacetRef) checkpoint.Fingerprint {

@@ -86,6 +86,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	}
 	c.Flags().StringVar(&f.progress, "progress", mode, "how stderr tells the run: auto, tty, plain, quiet (`how`); default $ENGINE_PROGRESS, else auto")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "write what the run did to a `file` that Prometheus reads")
+	c.Flags().StringVar(&f.prices, "prices", "", "what the tokens of models cost, a JSON `file`: {\"date\": …, \"models\": {\"m\": {\"input\": …, \"output\": …}}} in USD per million")
 	c.Flags().BoolVar(&f.yes, "yes", false, "run the steps with effects that --from names again without asking")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "attempts at once `N`, where the workflow does not say")
 	return c
@@ -94,9 +95,13 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 func apply(c *cobra.Command, f *flowFlags, l *loaded, io streams, store *pebblestore.Store, seen host.Observer) (*host.Result, error) {
 	network := operation.NewNetwork(operation.NetworkOptions{})
 	defer network.Close()
+	list, err := prices(f.prices)
+	if err != nil {
+		return nil, err
+	}
 	h, err := host.New(host.Options{
 		Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version,
-		Network: network, Behind: behind(io, l.state, store),
+		Network: network, Prices: list, Behind: behind(io, l.state, store),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
@@ -134,6 +139,8 @@ func outcome(res *host.Result) error {
 		return nil
 	case res.Run.Status == checkpoint.RunCancelled:
 		return &exitError{code: exitCancel}
+	case res.Run.Error != nil && res.Run.Error.Code == host.CodeBudget:
+		return &exitError{code: exitBudget}
 	case res.Run.Error != nil && res.Run.Error.Class == sdk.ClassTimeout:
 		return &exitError{code: exitTimeout}
 	}

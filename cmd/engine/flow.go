@@ -39,6 +39,7 @@ type flowFlags struct {
 	concurrency int
 	progress    string
 	metrics     string
+	prices      string
 	json        bool
 }
 
@@ -136,12 +137,21 @@ type loaded struct {
 	log     hclog.Logger
 }
 
+// readFlow reads a flow that this engine may run.
+func readFlow(path string) (*hcl.Workflow, hcl.Diagnostics) {
+	wf, diags := hcl.Load(path)
+	if !diags.HasErrors() {
+		diags = append(diags, wf.CheckVersion(version)...)
+	}
+	return wf, diags
+}
+
 // load reads, checks and binds a flow. What is wrong with it is reported to v.
 // cached keeps compiled modules in the state directory, which only a run needs.
 func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loaded, error) {
 	l := &loaded{dir: flowDir(path), log: logger(io)}
 	l.state = stateDir(f.state, l.dir)
-	wf, diags := hcl.Load(path)
+	wf, diags := readFlow(path)
 	if diags.HasErrors() {
 		return nil, v.report(wf, diags)
 	}

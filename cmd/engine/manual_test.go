@@ -27,7 +27,7 @@ func TestManual(t *testing.T) {
 	if !ok {
 		t.Fatal("README.md has no mark")
 	}
-	for _, code := range []int{exitOK, exitFailed, exitChanges, exitUsage, exitInvalid, exitInternal, exitStore, exitLocked, exitTimeout, exitCancel} {
+	for _, code := range []int{exitOK, exitFailed, exitChanges, exitBudget, exitUsage, exitInvalid, exitInternal, exitStore, exitLocked, exitTimeout, exitCancel} {
 		if !strings.Contains(hand, fmt.Sprintf("\n| %d | ", code)) {
 			t.Errorf("README.md does not explain exit code %d", code)
 		}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host"
 )
 
@@ -19,7 +18,7 @@ func newValidate(io streams) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path := flowPath(args)
-			wf, diags := hcl.Load(path)
+			wf, diags := readFlow(path)
 			if !diags.HasErrors() {
 				ls, err := loaders("", logger(io))
 				if err != nil {

@@ -316,6 +316,9 @@ func (v *textApply) result(res *host.Result) {
 		if c.Reused > 0 {
 			fmt.Fprintf(w, "; reuse saved %s", saved(res.Saved, res.Tokens))
 		}
+		if s := spent(res.Usage, res.USD, res.Priced); s != "" {
+			fmt.Fprintf(w, "; %s", s)
+		}
 		fmt.Fprintln(w)
 	}
 	v.failures(res)

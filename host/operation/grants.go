@@ -1,9 +1,16 @@
 package operation
 
+import (
+	"maps"
+	"slices"
+)
+
 // Grants is what one attempt may reach. The zero value grants nothing.
 type Grants struct {
 	Hosts   []HostRule        // hosts that http may send to
 	Secrets map[string]Secret // bound secrets by name
+	// Redactor keeps more than Secrets out of replies; nil: them alone.
+	Redactor *Redactor
 }
 
 // Secret is a value that a step may have injected without seeing it. It goes
@@ -24,12 +31,9 @@ func allows(rules []HostRule, t *target) bool {
 }
 
 func (g *Grants) redactor() *Redactor {
-	if len(g.Secrets) == 0 {
-		return nil
+	r := g.Redactor
+	for _, name := range slices.Sorted(maps.Keys(g.Secrets)) {
+		r = r.With(name, g.Secrets[name].Value)
 	}
-	values := make(map[string]string, len(g.Secrets))
-	for name, s := range g.Secrets {
-		values[name] = s.Value
-	}
-	return NewRedactor(values)
+	return r
 }

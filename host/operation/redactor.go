@@ -26,6 +26,7 @@ const minSecret = 8
 // value stands "(secret NAME)". A nil Redactor masks nothing. It is immutable
 // and safe for concurrent use.
 type Redactor struct {
+	secrets []named
 	weak    []string
 	first   *[1 << 16 / 64]uint64 // bit set: some form begins with these two bytes
 	forms   map[uint16][]form     // by their first two bytes, longest first
@@ -38,17 +39,40 @@ type form struct {
 	mask string
 }
 
+// named is a value that a secret has or had.
+type named struct{ name, value string }
+
 // NewRedactor makes a Redactor of secrets by name.
 func NewRedactor(values map[string]string) *Redactor {
-	r := &Redactor{first: new([1 << 16 / 64]uint64), forms: map[uint16][]form{}}
-	seen := map[string]bool{}
+	secrets := make([]named, 0, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		value := strings.TrimRight(values[name], "\r\n")
+		secrets = append(secrets, named{name, values[name]})
+	}
+	return newRedactor(secrets)
+}
+
+// With returns a Redactor that masks this value of a secret too: r itself if it
+// does already. Values that the secret had before stay masked.
+func (r *Redactor) With(name, value string) *Redactor {
+	if r == nil {
+		return newRedactor([]named{{name, value}})
+	}
+	if slices.Contains(r.secrets, named{name, value}) {
+		return r
+	}
+	return newRedactor(append(slices.Clip(r.secrets), named{name, value}))
+}
+
+func newRedactor(secrets []named) *Redactor {
+	r := &Redactor{secrets: secrets, first: new([1 << 16 / 64]uint64), forms: map[uint16][]form{}}
+	seen := map[string]bool{}
+	for _, s := range secrets {
+		value := strings.TrimRight(s.value, "\r\n")
 		if len(value) < minSecret {
-			r.weak = append(r.weak, name)
+			r.weak = append(r.weak, s.name)
 			continue
 		}
-		mask := fmt.Sprintf("(secret %s)", name)
+		mask := fmt.Sprintf("(secret %s)", s.name)
 		for piece := range pieces(value) {
 			for _, text := range spellings(piece) {
 				if len(text) < minSecret || seen[text] {

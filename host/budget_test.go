@@ -1,0 +1,103 @@
+package host
+
+import (
+	"context"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// callers are eight steps side by side, each of which calls a model once.
+func callers(t *testing.T, budget *hcl.Budget) (*fake, *atomic.Int64) {
+	var calls atomic.Int64
+	k := &fake{tb: t, paid: true, budget: budget}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		k.steps = append(k.steps, fakeStep{name: name})
+	}
+	k.run = func(context.Context, *sdk.Request) (*sdk.Response, error) {
+		calls.Add(1)
+		return &sdk.Response{Output: []byte(`"x"`), Usage: []sdk.Usage{{Model: "m-2026-01-31", Calls: 1, Counted: 1, InputTokens: 1000, OutputTokens: 200}}}, nil
+	}
+	return k, &calls
+}
+
+// TestBudget: a fan-out does not overshoot, what it has paid for is kept, and a
+// larger budget goes on from there.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	prices := &Prices{Date: "2026-01-31", Models: map[string]Price{"m": {Input: 1, Output: 5}}} // 0.002 USD a call
+	for name, c := range map[string]struct {
+		budget hcl.Budget
+		calls  int64
+		says   string
+	}{
+		"calls":  {hcl.Budget{Calls: 3}, 3, "3 calls"},
+		"tokens": {hcl.Budget{Tokens: 5000}, 4, "5000 tokens"}, // four took 4,800; the fifth could need 1,024 and its question
+		"usd":    {hcl.Budget{USD: 0.0075}, 2, "0.0075 USD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, calls := callers(t, &c.budget)
+			o := Options{Store: checkpoint.NewMemoryStore(), Prices: prices, Concurrency: 4}
+			if name == "usd" { // what a call may cost is only guessed for a model that the input names
+				k.config = `{"model":"m"}`
+				o.Concurrency = 1
+			}
+			res := k.mustApply(o)
+			if n := calls.Load(); n > c.calls || n == 0 {
+				t.Fatalf("%d calls were made, the budget is %s", n, c.says)
+			}
+			if res.Run.Status != checkpoint.RunFailed || res.Run.Error == nil || res.Run.Error.Code != CodeBudget || !strings.Contains(res.Run.Error.Message, c.says) {
+				t.Fatalf("run is %s: %v", res.Run.Status, res.Run.Error)
+			}
+			if len(res.Failures) > 0 || res.Counts.Failed > 0 {
+				t.Fatalf("steps count as failed: %v", res.Failures)
+			}
+			before := calls.Load()
+			if again := k.mustApply(o); again.Run.Error == nil || calls.Load() != before {
+				t.Fatalf("what was spent was forgotten: %d calls more, %v", calls.Load()-before, again.Run.Error)
+			}
+			k.budget = &hcl.Budget{Calls: 8}
+			if res := k.mustApply(o); res.Run.Status != checkpoint.RunSucceeded || calls.Load() != 8 {
+				t.Fatalf("with a larger budget the run is %s after %d calls", res.Run.Status, calls.Load())
+			}
+		})
+	}
+}
+
+func TestPrices(t *testing.T) {
+	t.Parallel()
+	p, err := ParsePrices([]byte(`{"date":"2026-01-31","models":{"a":{"input":2,"output":10,"cached":0.5},"a-mini":{"input":1,"output":1}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		usage []sdk.Usage
+		usd   float64
+		known bool
+	}{
+		"nothing":                {nil, 0, true},
+		"cached is cheaper":      {[]sdk.Usage{{Model: "a", Calls: 1, Counted: 1, InputTokens: 1e6, CachedTokens: 4e5, OutputTokens: 1e5}}, 1.2 + 0.2 + 1, true},
+		"a date behind the name": {[]sdk.Usage{{Model: "a-mini-2026-01-31", Calls: 1, Counted: 1, InputTokens: 1e6}}, 1, true},
+		"another model":          {[]sdk.Usage{{Model: "a-large", Calls: 1, Counted: 1, InputTokens: 1e6}}, 0, false},
+		"tokens not reported":    {[]sdk.Usage{{Model: "a", Calls: 1}}, 0, false},
+		"known and unknown":      {[]sdk.Usage{{Model: "b", Calls: 1, Counted: 1, InputTokens: 5}, {Model: "a-mini", Calls: 1, Counted: 1, OutputTokens: 1e6}}, 1, false},
+	} {
+		if usd, known := p.Cost(c.usage); math.Abs(usd-c.usd) > 1e-9 || known != c.known {
+			t.Errorf("%s: %v USD, known %v", name, usd, known)
+		}
+	}
+	for _, bad := range []string{`{`, `{"models":{}}`, `{"date":"yesterday","models":{}}`, `{"date":"2026-01-31","models":{"a":{"input":-1,"output":1}}}`} {
+		if _, err := ParsePrices([]byte(bad)); err == nil {
+			t.Errorf("accepted: %s", bad)
+		}
+	}
+	if usd, known := (*Prices)(nil).Cost([]sdk.Usage{{Model: "a", InputTokens: 1}}); usd != 0 || known {
+		t.Error("without prices a cost is known")
+	}
+}
