@@ -13,7 +13,7 @@ COMPILERS = ASC="$(CURDIR)/$(NODE)/node_modules/assemblyscript/bin/asc.js" CLANG
 APT = gcc libc6-dev clang-14 lld-14 wasi-libc libclang-rt-14-dev-wasm32 libc++-14-dev-wasm32 libc++abi-14-dev-wasm32 \
 	rustc libstd-rust-dev-wasm32 protobuf-compiler python3-grpcio python3-protobuf
 
-.PHONY: help build steps demo test race toolchains modules modules-check generate generate-check check bench fuzz nightly clean
+.PHONY: help build steps demo test race toolchains std std-check modules modules-check generate generate-check check bench fuzz nightly clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
@@ -77,6 +77,12 @@ modules-check: build ## compare the committed modules with what their sources gi
 		git show ":$$module" | cmp -s - "$$tmp/$$module" || { echo "$$module is not what its source gives: make modules, then commit it" >&2; stale=1; }; \
 	done; exit $$stale
 
+std: ## rebuild the plugins that ship inside the engine
+	sh plugins/std.sh
+
+std-check: ## compare the plugins that ship inside the engine with what their sources give
+	sh plugins/std.sh --check
+
 generate: ## generate code anew
 	PATH="$$PWD/$(TOOLS):$$PATH" go generate ./...
 
@@ -95,6 +101,7 @@ check: ## the gate: format, vet, staticcheck, race, other platforms, generated c
 	GOOS=wasip1 GOARCH=wasm go build ./sdk ./sdk/serve
 	for os in linux darwin windows; do CGO_ENABLED=0 GOOS=$$os go build -trimpath -o /dev/null ./cmd/engine || exit 1; done
 	$(MAKE) generate-check
+	$(MAKE) std-check
 	$(MAKE) modules-check
 	$(MAKE) race
 	@git status --porcelain | cmp -s - bin/status-before || { echo "the gate changed the tree:" >&2; git status --porcelain >&2; exit 1; }

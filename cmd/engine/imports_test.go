@@ -55,6 +55,8 @@ var owners = map[string][]string{
 	"google.golang.org/protobuf":     {"sdk/wire"},
 	"github.com/cockroachdb/pebble/": {"checkpoint/pebblestore"},
 	"github.com/spf13/":              {"cmd/engine"},
+	"code.dny.dev/ssrf":              {"host/operation"},
+	"github.com/itchyny/gojq":        {"plugins/json"},
 }
 
 type listed struct {
