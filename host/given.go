@@ -148,7 +148,7 @@ func (r *run) supply(w *work, out json.RawMessage) {
 	w.record.Operator = true
 }
 
-// From lists what RunOptions.From makes run: for each address the step and
+// from lists what RunOptions.From makes run: for each address the step and
 // everything below it. An instance takes with it the instances that follow it,
 // and of other steps the whole.
 func (f *Flow) from(addresses []string) (is []int32, names map[int32]map[string]bool, cause map[int32]string, err error) {

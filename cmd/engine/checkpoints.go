@@ -249,6 +249,9 @@ func writeCheckpoint(w io.Writer, workflow string, r *checkpoint.Record) {
 	if r.Degraded {
 		line("degraded", "reused in its own run only")
 	}
+	if r.Operator {
+		line("supplied", "by the operator; due in other runs, unless its results belong to a chain of runs")
+	}
 	if c.ReusedFrom != "" {
 		line("reused", "from %s", c.ReusedFrom)
 	}

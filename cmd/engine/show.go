@@ -78,6 +78,9 @@ func (st *shownStep) add(e *host.Event) {
 		end()
 	case host.EventSucceeded:
 		st.State, st.Checkpoint, st.Persisted = "succeeded", e.Checkpoint, false
+		if e.Reason != "" {
+			st.Reason = e.Reason
+		}
 		end()
 	case host.EventPersisted:
 		st.Persisted = true
