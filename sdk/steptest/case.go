@@ -84,9 +84,6 @@ func ParseCase(b []byte) (*Case, error) {
 // other than http are done by o.Host; of the other options Type, Config,
 // Within and the timeouts are used.
 func CheckCase(ctx context.Context, step sdk.Step, c *Case, o Options) error {
-	if c.Request.StepType == "" {
-		c.Request.StepType = o.Type
-	}
 	o.setDefaults()
 	player := &player{host: o.Host, left: slices.Clone(c.HTTP)}
 	o.Host = player
