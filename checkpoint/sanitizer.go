@@ -27,23 +27,6 @@ type SanitizerOptions struct {
 // concurrent use.
 type Sanitizer struct {
 	patterns []pattern
-	redactor Redactor // nil masks nothing
-}
-
-// Redactor masks the values of secrets in what steps and servers wrote. It is
-// safe for concurrent use.
-type Redactor interface {
-	// Text masks a text.
-	Text(text string) string
-	// JSON masks a JSON text, which stays JSON; it returns b itself if nothing
-	// in it is a secret.
-	JSON(b []byte) []byte
-}
-
-// Redacting returns a Sanitizer that also masks what r knows. The patterns are
-// the same; a flow has them before it has the values of its secrets.
-func (s *Sanitizer) Redacting(r Redactor) *Sanitizer {
-	return &Sanitizer{patterns: s.patterns, redactor: r}
 }
 
 // NewSanitizer checks and compiles the patterns. The error names the pattern
@@ -66,8 +49,8 @@ func NewSanitizer(o SanitizerOptions) (*Sanitizer, error) {
 }
 
 // Sanitize makes the stored form of an attempt's output and context. The
-// members that a pattern names are removed, and the values of secrets masked;
-// all other bytes stay as they are. If nothing is changed the result shares the output's memory, which must not
+// members that a pattern names are removed, all other bytes stay as they are;
+// if nothing is removed the result shares the output's memory, which must not
 // change any more. The context, an object or nothing, loses at any depth the
 // members that differ between equal attempts; beyond sdk.MaxContext only its
 // size is kept, since it explains and decides nothing.
@@ -80,12 +63,6 @@ func (s *Sanitizer) Sanitize(output, context json.RawMessage) (Sanitized, error)
 	if len(s.patterns) > 0 {
 		output = prune(output, s.patterns)
 	}
-	if s.redactor != nil {
-		output, context = s.redactor.JSON(output), s.redactor.JSON(context)
-		if err := sdk.CheckJSON(output); err != nil { // two names that are one once masked
-			return Sanitized{}, protocolError("output without secrets", err)
-		}
-	}
 	context, err := sanitizeContext(context)
 	if err != nil {
 		return Sanitized{}, err
@@ -95,14 +72,9 @@ func (s *Sanitizer) Sanitize(output, context json.RawMessage) (Sanitized, error)
 }
 
 // Text makes the stored form of a text that a step or a server wrote, such as
-// the message of an error: without the values of secrets. Control characters
-// stay; what shows a text escapes it.
-func (s *Sanitizer) Text(text string) string {
-	if s.redactor == nil {
-		return text
-	}
-	return s.redactor.Text(text)
-}
+// the message of an error. Control characters stay: what shows a text escapes
+// it.
+func (s *Sanitizer) Text(text string) string { return text }
 
 // volatileNames is where the names of members end that differ between equal
 // attempts. It applies to contexts alone: an output's user_id is business

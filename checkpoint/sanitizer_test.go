@@ -314,28 +314,3 @@ func FuzzSanitize(f *testing.F) {
 		}
 	})
 }
-
-// shout is a Redactor that knows one secret.
-type shout struct{}
-
-func (shout) Text(s string) string { return strings.ReplaceAll(s, "hushhush", "***") }
-func (shout) JSON(b []byte) []byte { return []byte(shout{}.Text(string(b))) }
-
-func TestRedacting(t *testing.T) {
-	t.Parallel()
-	plain, err := checkpoint.NewSanitizer(checkpoint.SanitizerOptions{Transient: []string{"took"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := plain.Redacting(shout{})
-	got, err := s.Sanitize(json.RawMessage(`{"a":"x hushhush","took":1}`), nil)
-	if err != nil || string(got.Data()) != `{"a":"x ***"}` {
-		t.Errorf("%s, %v", got.Data(), err)
-	}
-	if s.Text("no hushhush") != "no ***" || plain.Text("no hushhush") != "no hushhush" {
-		t.Error("texts are masked by the wrong one")
-	}
-	if _, err := s.Sanitize(json.RawMessage(`{"hushhush":1,"***":2}`), nil); sdk.AsError(err).Class != sdk.ClassProtocol {
-		t.Errorf("two names that became one: %v", err)
-	}
-}
