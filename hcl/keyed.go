@@ -54,6 +54,24 @@ func (p *program) separate(x *expression) {
 	x.apart = &apart{rest, parts}
 }
 
+// hidden are the attributes of x of which nothing may be shown; [""] says all. x
+// may be nil.
+func (x *expression) hidden() (names []string) {
+	if x == nil {
+		return nil
+	}
+	if x.apart == nil { // not taken apart
+		if x.marked.sensitive || len(x.marked.secrets) > 0 {
+			names = []string{""}
+		}
+		return names
+	}
+	for _, p := range x.apart.parts {
+		names = append(names, p.key)
+	}
+	return names
+}
+
 // NeedsKey reports whether evaluations need RunInfo.Key: the flow has a sensitive
 // variable, or a secret with a fingerprint.
 func (w *Workflow) NeedsKey() bool {

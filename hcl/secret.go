@@ -72,10 +72,12 @@ func (r *reader) secrets() {
 	for i := range p.plugins {
 		r.wholeSecrets(p.plugins[i])
 		p.separate(p.plugins[i])
+		w.Plugins[i].Sensitive = p.plugins[i].hidden()
 		w.Plugins[i].Secrets = p.plugins[i].secrets()
 	}
 	for i := range p.actions {
 		r.wholeSecrets(p.actions[i])
+		w.Actions[i].Use.Sensitive = len(p.actions[i].hidden()) > 0
 		w.Actions[i].Secrets = r.union(p.actions[i].secrets(), w.Actions[i].Use)
 	}
 	for i := range p.steps {
@@ -122,6 +124,16 @@ func (r *reader) stepSecrets(s *Step, code *stepCode) {
 	r.storedSecrets(code)
 	for _, x := range append(inputs, code.keyed) {
 		r.p.separate(x)
+	}
+	s.Sensitive = code.input.hidden()
+	for k := range code.fallbacks {
+		s.Fallbacks[k].Use.Sensitive = len(code.fallbacks[k].input.hidden()) > 0
+	}
+	for k := range s.Checks {
+		s.Checks[k].Sensitive = len(code.checks[k].hidden()) > 0
+	}
+	if s.Compensate != nil {
+		s.Compensate.Sensitive = len(code.compensate.hidden()) > 0
 	}
 }
 

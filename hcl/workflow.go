@@ -86,6 +86,9 @@ type Plugin struct {
 	// Sandbox is the most that its steps may do; nil is nothing.
 	Sandbox *Sandbox
 	Secrets []int // that its config names, sorted
+	// Sensitive are the attributes of its config of which nothing may be shown;
+	// [""] says all.
+	Sensitive []string
 }
 
 // Step is the unit of work as written.
@@ -133,6 +136,9 @@ type Step struct {
 	Redact   []string      // globs of fields of the output that are not stored
 	Exclude  []string      // attributes of the input that are in no key; see Evaluator.KeyInput
 
+	// Sensitive are the attributes of the input of which nothing may be shown; [""]
+	// says all.
+	Sensitive []string
 	// Secrets are those that its attempts name, sorted: in its input, those of
 	// its fallbacks, checks and undo, and in the configs of their plugins.
 	Secrets []int
@@ -207,6 +213,9 @@ type Use struct {
 	Plugin   int // index into Workflow.Plugins
 	StepType string
 	Range    Range // of the value of `uses`
+	// Sensitive says that its input names something of which nothing may be
+	// shown.
+	Sensitive bool
 }
 
 // Check is a step type that judges a step's output. It answers {ok, reason}.

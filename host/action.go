@@ -12,11 +12,10 @@ import (
 )
 
 // actionSlot is an action in a run. One caller at a time runs it; those who
-// wait for it take what it gave.
+// wait for it take what it gave: its secrets.
 type actionSlot struct {
 	busy  chan struct{} // holds a token while the action runs
 	ended time.Time     // of the last success
-	out   json.RawMessage
 }
 
 // act runs action k on behalf of who, unless it has succeeded after since.
@@ -39,13 +38,16 @@ func (r *run) act(ctx context.Context, k int, who string, since time.Time) *sdk.
 	out, err := r.perform(ctx, &outside{
 		address: address, use: a.Use, grant: r.s.f.actions[k], timeout: a.Timeout, retry: retries(a.Retry),
 		input: func() (json.RawMessage, hcl.Diagnostics) { return r.s.eval.ActionInput(k) },
-		key:   h.Sum().String(),
+		key:   h.Sum().String(), secrets: a.Secrets, open: true,
 	})
+	if err == nil {
+		err = r.s.secrets.given(k, out)
+	}
 	if err != nil {
 		e := *err
-		e.Message = fmt.Sprintf("%s, which runs before the next attempt of %s, failed: %s", address, who, err.Message)
+		e.Message = fmt.Sprintf("%s, which %s waits for, failed: %s", address, who, err.Message)
 		return &e
 	}
-	slot.out, slot.ended = out, time.Now()
+	slot.ended = time.Now()
 	return nil
 }

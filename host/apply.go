@@ -32,6 +32,7 @@ type Output struct {
 	Name        string          `json:"name"`
 	Value       json.RawMessage `json:"value,omitempty"`       // nil when it is not available
 	Unavailable string          `json:"unavailable,omitempty"` // why not; "" when it is
+	Sensitive   bool            `json:"sensitive,omitempty"`   // Value is "(sensitive)"
 }
 
 // Failure is a step that failed.
@@ -95,7 +96,7 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 // missing.
 func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error) {
 	own, eval := s.record, s.eval
-	s.record, s.eval = s.previous, in.evaluator(hcl.RunInfo{ID: string(s.previous.ID), StartedAt: s.previous.Created})
+	s.record, s.eval = s.previous, in.evaluator(h.runInfo(s.previous, s.secrets))
 	r := h.newRun(s)
 	defer r.close()
 	for i := range s.plan.Steps {
@@ -107,10 +108,11 @@ func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error
 	if err != nil {
 		return nil, err
 	}
-	if !partial && outputsDigest(outs) != s.previous.Outputs {
+	if !partial && h.outputsDigest(outs) != s.previous.Outputs {
 		s.record, s.eval = own, eval
 		return nil, nil
 	}
+	hideSensitive(outs)
 	r.events = nil // each reuse was told when the run was recorded
 	r.add(Event{Type: EventNothingToRun, Workflow: s.record.Workflow, Counts: &r.counts, Saved: r.saved, SavedTokens: r.tokens})
 	r.add(Event{Type: EventOutputs, Outputs: outs})
@@ -118,14 +120,28 @@ func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error
 	return &Result{Run: *s.previous, Outputs: outs, Counts: r.counts, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
 }
 
-func outputsDigest(outs []Output) sdk.Digest {
-	h := checkpoint.NewHasher("engine/outputs/1")
+func (h *Host) outputsDigest(outs []Output) sdk.Digest {
+	d := checkpoint.NewHasher("engine/outputs/1")
 	for _, o := range outs {
-		h.String(o.Name)
-		h.Bytes(o.Value)
-		h.String(o.Unavailable)
+		d.String(o.Name)
+		if o.Sensitive && len(h.o.Key) > 0 {
+			d.Digest(h.keyed(sdk.Sum(o.Value)))
+		} else {
+			d.Bytes(o.Value)
+		}
+		d.String(o.Unavailable)
 	}
-	return sdk.Digest(h.Sum())
+	return sdk.Digest(d.Sum())
+}
+
+// hideSensitive takes the values of sensitive outputs away, once they have been
+// digested.
+func hideSensitive(outs []Output) {
+	for k := range outs {
+		if outs[k].Sensitive && outs[k].Value != nil {
+			outs[k].Value = json.RawMessage(`"(sensitive)"`)
+		}
+	}
 }
 
 func retries(rs []hcl.Retry) []RetryPolicy {
@@ -154,7 +170,8 @@ func (r *run) finish() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec.Outputs = outputsDigest(outs)
+	rec.Outputs = r.h.outputsDigest(outs)
+	hideSensitive(outs)
 	keep := func(rs []result) {
 		for i := range rs {
 			if hd := rs[i].head; hd != nil && hd.Run != rec.ID && hd.Seq > 0 {
@@ -198,7 +215,7 @@ func (r *run) evaluateOutputs() ([]Output, error) {
 	outs := make([]Output, len(f.wf.Outputs))
 	for k := range f.wf.Outputs {
 		o := &f.wf.Outputs[k]
-		outs[k].Name = o.Name
+		outs[k].Name, outs[k].Sensitive = o.Name, o.Sensitive
 		up := &upstream{r: r, of: unit{-1, -1}}
 		for _, ref := range o.Facets {
 			up.name(int32(ref.Step), ref.Facet, false)

@@ -67,13 +67,14 @@ type call struct {
 	input, config json.RawMessage
 	grant         grant
 	main          bool            // its retries share one idempotency key
+	identity      json.RawMessage // what of the input counts in that of others
 	context       json.RawMessage // the answer's
 }
 
 // call asks on behalf of w and returns the output. What was used counts for w.
 func (r *run) call(ctx context.Context, w *work, c *call) (json.RawMessage, *sdk.Error) {
 	q := request{who: r.address(w.unit), of: w.step, step: r.step(w).address, instance: w.in.Name, attempt: int(w.attempt),
-		use: c.use, grant: c.grant, input: c.input, config: c.config, key: w.idem}
+		use: c.use, grant: c.grant, input: c.input, config: c.config, key: w.idem, secrets: r.step(w).Secrets}
 	q.began = func() {
 		if w.started.IsZero() {
 			w.started = time.Now()
@@ -85,7 +86,7 @@ func (r *run) call(ctx context.Context, w *work, c *call) (json.RawMessage, *sdk
 		h.String(w.idem)
 		h.String(r.s.f.wf.Plugins[c.use.Plugin].Name)
 		h.String(c.use.StepType)
-		h.Bytes(c.input)
+		h.Bytes(c.identity)
 		q.key = h.Sum().String()
 	}
 	resp, err := r.request(ctx, &q)
@@ -115,7 +116,11 @@ func (r *run) fallBack(ctx context.Context, w *work) (json.RawMessage, *sdk.Erro
 		if diags.HasErrors() {
 			return nil, inputError(diags)
 		}
-		return r.ask(ctx, w, fb.Use, input, "the fallback's input")
+		identity, diags := s.eval.KeyFallback(int(w.step), k, input, scope)
+		if diags.HasErrors() {
+			return nil, inputError(diags)
+		}
+		return r.ask(ctx, w, fb.Use, input, identity, "the fallback's input")
 	}
 	h := s.plan.LastAnswer(w.step, w.in.Name)
 	if h == nil {
@@ -142,11 +147,15 @@ func fellThrough(err *sdk.Error, why string) *sdk.Error {
 }
 
 // ask calls another step type on behalf of w.
-func (r *run) ask(ctx context.Context, w *work, use hcl.Use, input json.RawMessage, what string) (json.RawMessage, *sdk.Error) {
-	if err := r.s.f.types[stepTypeKey{use.Plugin, use.StepType}].schemas.input.check(input, sdk.ClassInvalidInput, what); err != nil {
+func (r *run) ask(ctx context.Context, w *work, use hcl.Use, input, identity json.RawMessage, what string) (json.RawMessage, *sdk.Error) {
+	if err := r.s.f.types[stepTypeKey{use.Plugin, use.StepType}].schemas.input.check(input, sdk.ClassInvalidInput, what, hidden(use)...); err != nil {
 		return nil, err
 	}
-	return r.call(ctx, w, &call{use: use, input: input, config: r.s.configs[use.Plugin], grant: r.s.f.ceilings[use.Plugin]})
+	config, err := r.config(use.Plugin)
+	if err != nil {
+		return nil, err
+	}
+	return r.call(ctx, w, &call{use: use, input: input, identity: identity, config: config, grant: r.s.f.ceilings[use.Plugin]})
 }
 
 // judge says whether an answer counts: its type, then the postconditions, then
@@ -169,7 +178,11 @@ func (r *run) judge(ctx context.Context, w *work, out json.RawMessage) *sdk.Erro
 		if diags.HasErrors() {
 			return inputError(diags)
 		}
-		out, err := r.ask(ctx, w, st.Checks[k].Use, input, "the check's input")
+		identity, diags := s.eval.KeyCheck(int(w.step), k, input, scope)
+		if diags.HasErrors() {
+			return inputError(diags)
+		}
+		out, err := r.ask(ctx, w, st.Checks[k].Use, input, identity, "the check's input")
 		if err != nil {
 			return err
 		}
@@ -248,8 +261,8 @@ func tokens(us []sdk.Usage) (n int64) {
 
 // text is e in the form in which it may be stored and shown.
 func (r *run) text(e *sdk.Error) *sdk.Error {
-	c := *e
-	c.Message, c.Stderr = r.sanitizer.Text(e.Message), r.sanitizer.Text(e.Stderr)
+	c := *r.s.secrets.maskError(e)
+	c.Message, c.Stderr = r.sanitizer.Text(c.Message), r.sanitizer.Text(c.Stderr)
 	return &c
 }
 

@@ -29,13 +29,13 @@ func (r *run) prepareUndo(w *work, out json.RawMessage) {
 		return
 	}
 	scope := w.scope
-	scope.Input, scope.Output = w.input, out
+	scope.Input, scope.Output = r.s.eval.Stored(int(w.step), w.input), out
 	if scope.Output == nil {
 		scope.Output = json.RawMessage("null")
 	}
 	input, diags := r.s.eval.CompensateInput(int(w.step), scope)
 	if !diags.HasErrors() {
-		w.undo = input
+		w.undo = r.s.secrets.redactor().JSON(input)
 	} else if out != nil {
 		w.warnings = append(w.warnings, sdk.Warning{Message: "the input of its undo cannot be evaluated: " + diags.Error()})
 	}
@@ -153,7 +153,7 @@ func (r *run) undoOne(ctx context.Context, u *undo) *sdk.Error {
 	h.Bytes(u.input)
 	address := "undo of " + u.address
 	_, err := r.perform(ctx, &outside{
-		address: address, use: c.Use, grant: r.s.f.ceilings[c.Plugin], retry: retries(c.Retry), key: h.Sum().String(),
+		address: address, use: c.Use, grant: r.s.f.ceilings[c.Plugin], retry: retries(c.Retry), key: h.Sum().String(), secrets: r.s.f.steps[u.step].Secrets,
 		input: func() (json.RawMessage, hcl.Diagnostics) { return u.input, nil },
 		failed: func(attempt int, started time.Time, err *sdk.Error) {
 			r.commit(r.batchOf(func(b *checkpoint.Batch) {

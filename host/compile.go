@@ -12,6 +12,7 @@ import (
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -29,6 +30,10 @@ type Flow struct {
 	actions   []grant                   // by action
 	graph     *recovery.Graph
 	targets   []int32
+
+	dir         string                 // of the flow's files
+	secretHosts [][]operation.HostRule // by secret: where it may be sent; nil for one that steps see
+	keyed       bool                   // values enter its identities as keyed hashes
 }
 
 // flowStep is a step with everything that its plugin and the flow say of it.
@@ -76,7 +81,7 @@ func (f *Flow) Check(o RunOptions) error {
 // The loaders are asked in their order what each artifact is. All mistakes are
 // gathered.
 func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.Diagnostics) {
-	f := &Flow{wf: wf, artifacts: make([]*loader.Artifact, len(wf.Plugins)), loaders: make([]loader.Loader, len(wf.Plugins))}
+	f := &Flow{wf: wf, dir: dir, keyed: wf.NeedsKey(), artifacts: make([]*loader.Artifact, len(wf.Plugins)), loaders: make([]loader.Loader, len(wf.Plugins))}
 	var diags hcl.Diagnostics
 	for i := range wf.Plugins {
 		p := &wf.Plugins[i]
@@ -119,6 +124,7 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 	if diags = append(diags, f.grant()...); diags.HasErrors() {
 		return nil, diags
 	}
+	diags = append(diags, f.bind()...)
 	var unfit hcl.Diagnostics
 	if err := f.link(); errors.As(err, &unfit) {
 		diags = append(diags, unfit...)

@@ -109,7 +109,7 @@ func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, st
 func (s *session) content(ctx context.Context, i int32, lineage []sdk.Digest) checkpoint.Fingerprint {
 	var none checkpoint.Fingerprint
 	var lost error
-	input, diags := s.eval.Input(int(i), hcl.Scope{Up: func(step int) hcl.Result {
+	input, diags := s.eval.KeyInput(int(i), nil, hcl.Scope{Up: func(step int) hcl.Result {
 		hd := s.plan.Steps[step].Head
 		res := hcl.Result{State: hd.Outcome.State(), Attempts: hd.Attempts, Degraded: hd.Degraded}
 		if hd.Outcome == checkpoint.Succeeded && hd.HasData() {

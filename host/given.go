@@ -138,7 +138,7 @@ func (r *run) supply(w *work, out json.RawMessage) {
 		w.failed(err)
 		return
 	}
-	sanitized, err := st.sanitizer.Sanitize(out, nil)
+	sanitized, err := st.sanitizer.Sanitize(r.s.secrets.redactor().JSON(out), nil)
 	if err != nil {
 		w.failed(r.text(sdk.AsError(err)))
 		return

@@ -34,8 +34,14 @@ type Options struct {
 	Behind bool
 	// Network carries the http operations of steps. nil: steps have no network.
 	Network *operation.Network
-	Prices  *Prices // of the models' tokens; nil: all are unknown
-	Cache   int64   // bytes of reused outputs kept in memory. Defaults to 32 MiB
+	// Environ is where secrets with env come from, as os.Environ gives it.
+	Environ []string
+	// Key makes the keyed hashes by which sensitive values are known, the same for
+	// as long as the store lasts. A flow that needs none runs without; see
+	// hcl.Workflow.NeedsKey.
+	Key    []byte
+	Prices *Prices // of the models' tokens; nil: all are unknown
+	Cache  int64   // bytes of reused outputs kept in memory. Defaults to 32 MiB
 }
 
 func (o *Options) setDefaults() {

@@ -279,6 +279,9 @@ func (r *run) answer(w *work) {
 		r.fail(errors.Unwrap(w.fatal))
 		w.failed(&sdk.Error{Class: sdk.ClassCancelled, Code: "store", Message: w.fatal.Error()})
 	}
+	if w.err != nil {
+		w.err = r.text(w.err)
+	}
 	sig := signal{kind: w.kind, node: w.node, end: w.end, err: w.err}
 	if w.kind == sigEnded {
 		w.cancel(nil)

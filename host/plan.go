@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -17,6 +18,7 @@ type Plan struct {
 	Continues checkpoint.RunID `json:"continues,omitempty"` // the run Apply would go on with
 	Follows   checkpoint.RunID `json:"follows,omitempty"`   // the run a new one would follow
 	Steps     []PlannedStep    `json:"steps"`               // in topological order
+	Secrets   []PlannedSecret  `json:"secrets,omitempty"`   // that something names
 	Run       int              `json:"run"`                 // steps that will run
 	Decide    int              `json:"decide"`              // steps decided while running
 	Reuse     int              `json:"reuse"`
@@ -36,6 +38,14 @@ type PlannedStep struct {
 	Tokens     int64         `json:"saved_tokens,omitempty"`
 	Effects    sdk.Effects   `json:"effects"`
 	Native     bool          `json:"native,omitempty"` // its plugin is not sandboxed
+}
+
+// PlannedSecret says who gets a secret, and that it is part of no identity.
+type PlannedSecret struct {
+	Name        string   `json:"name"`
+	Hosts       []string `json:"hosts,omitempty"`       // where it may be sent; without them, steps see it
+	Steps       []string `json:"steps,omitempty"`       // that name it, in the order of the plan
+	Fingerprint bool     `json:"fingerprint,omitempty"` // a keyed hash of it is part of their identity
 }
 
 // Plan decides what Apply would do and runs nothing. Errors are those of
@@ -66,6 +76,16 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 			p.Decide++
 		}
 		p.Steps = append(p.Steps, ps)
+	}
+	for _, i := range f.namedSecrets() {
+		x := &f.wf.Secrets[i]
+		ps := PlannedSecret{Name: x.Name, Hosts: x.Hosts, Fingerprint: x.Fingerprint}
+		for _, k := range f.graph.Order() {
+			if slices.Contains(f.steps[k].Secrets, i) {
+				ps.Steps = append(ps.Steps, f.steps[k].address)
+			}
+		}
+		p.Secrets = append(p.Secrets, ps)
 	}
 	return p, nil
 }

@@ -227,6 +227,7 @@ func (r *run) add(e Event) {
 		e.Time = time.Now().UTC()
 	}
 	e.Run = r.s.record.ID
+	r.s.secrets.maskEvent(&e)
 	r.events = append(r.events, e)
 }
 

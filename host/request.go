@@ -21,6 +21,8 @@ type request struct {
 	grant          grant
 	input, config  json.RawMessage
 	key            string // idempotency key
+	secrets        []int  // that it names: of these the bound ones may be injected
+	open           bool   // its answer is where secrets come from, and is not masked
 	began          func() // called when the plugin is ready; may be nil
 
 	usage []sdk.Usage // what it cost, whatever became of it
@@ -33,9 +35,11 @@ func (r *run) request(ctx context.Context, q *request) (*sdk.Response, *sdk.Erro
 	if err != nil {
 		return nil, sdk.AsError(err)
 	}
+	mask := r.s.secrets.redactor()
+	ears := &sink{r: r, step: q.who, attempt: q.attempt, emitted: mask.Stream()}
 	ops := operation.New(operation.Options{
-		Sink:    &sink{r: r, step: q.who, attempt: q.attempt},
-		Network: r.h.o.Network, Grants: operation.Grants{Hosts: q.grant.hosts},
+		Sink:    ears,
+		Network: r.h.o.Network, Grants: operation.Grants{Hosts: q.grant.hosts, Secrets: r.s.secrets.grants(q.secrets), Redactor: mask},
 	})
 	defer ops.Close()
 	if q.began != nil {
@@ -52,13 +56,17 @@ func (r *run) request(ctx context.Context, q *request) (*sdk.Response, *sdk.Erro
 		Attempt: q.attempt, IdempotencyKey: q.key, DeadlineMS: max(time.Until(deadline).Milliseconds(), 1),
 		Engine: r.h.o.Version, Input: q.input, Config: q.config,
 	}, ops)
+	ears.end()
 	q.usage = ops.Usage()
+	r.s.secrets.maskUsage(q.usage)
 	if err != nil {
-		return nil, ops.Own(sdk.AsError(err))
+		return nil, r.text(ops.Own(sdk.AsError(err)))
 	}
+	own := resp.Error
+	r.s.secrets.maskResponse(resp, q.open)
 	q.usage = append(q.usage, resp.Usage...)
-	if resp.Error != nil {
-		return nil, ops.Own(resp.Error)
+	if own != nil {
+		return nil, r.text(ops.Own(own))
 	}
 	if err := r.s.f.types[stepTypeKey{q.use.Plugin, q.use.StepType}].schemas.output.check(resp.Output, sdk.ClassValidation, "the output"); err != nil {
 		return nil, err
@@ -75,6 +83,8 @@ type outside struct {
 	retry   []RetryPolicy
 	input   func() (json.RawMessage, hcl.Diagnostics)
 	key     string
+	secrets []int
+	open    bool
 	failed  func(attempt int, started time.Time, err *sdk.Error) // may be nil
 }
 
@@ -107,18 +117,25 @@ func (r *run) perform(ctx context.Context, o *outside) (json.RawMessage, *sdk.Er
 }
 
 func (r *run) performOnce(ctx context.Context, o *outside, attempt int) (json.RawMessage, *sdk.Error) {
+	if err := r.need(ctx, o.secrets, o.address); err != nil {
+		return nil, err
+	}
 	input, diags := o.input()
 	if diags.HasErrors() {
 		return nil, inputError(diags)
 	}
+	config, err := r.config(o.use.Plugin)
+	if err != nil {
+		return nil, err
+	}
 	st := r.s.f.types[stepTypeKey{o.use.Plugin, o.use.StepType}]
-	if err := st.schemas.input.check(input, sdk.ClassInvalidInput, "the input"); err != nil {
+	if err := st.schemas.input.check(input, sdk.ClassInvalidInput, "the input", hidden(o.use)...); err != nil {
 		return nil, err
 	}
 	timeout := timeoutOf(o.timeout, &st.StepType)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timedOut(o.address, timeout))
 	defer cancel()
-	resp, err := r.request(ctx, &request{who: o.address, of: -1, step: o.address, attempt: attempt, use: o.use, grant: o.grant, input: input, config: r.s.configs[o.use.Plugin], key: o.key})
+	resp, err := r.request(ctx, &request{who: o.address, of: -1, step: o.address, attempt: attempt, use: o.use, grant: o.grant, input: input, config: config, key: o.key, secrets: o.secrets, open: o.open})
 	if err != nil {
 		return nil, err
 	}

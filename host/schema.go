@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -48,13 +49,26 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("the schema refers to %s, which is outside the manifest", url)
 }
 
+// hidden are the attributes of a use's input of which nothing may be shown.
+func hidden(u hcl.Use) []string {
+	if u.Sensitive {
+		return []string{""}
+	}
+	return nil
+}
+
 // check reports what in v does not fit as an error of the given class: the
-// message names the first places, the path is the first one's JSON Pointer.
-func (s *schema) check(v json.RawMessage, class sdk.Class, what string) *sdk.Error {
+// message names the first places, the path is the first one's JSON Pointer. Of
+// the members of v that are hidden it tells no more than that they do not fit;
+// "" hides all.
+func (s *schema) check(v json.RawMessage, class sdk.Class, what string, hidden ...string) *sdk.Error {
 	if s == nil {
 		return nil
 	}
 	doc, err := decodeAny(v)
+	if err != nil && len(hidden) > 0 {
+		err = errors.New("it has a number that is out of range")
+	}
 	if err != nil {
 		return &sdk.Error{Class: class, Code: "schema", Message: what + ": " + err.Error()}
 	}
@@ -65,6 +79,13 @@ func (s *schema) check(v json.RawMessage, class sdk.Class, what string) *sdk.Err
 		return &sdk.Error{Class: class, Code: "schema", Message: what + ": " + err.Error()}
 	}
 	places := leaves(invalid, nil)
+	for i := range places {
+		top, _, _ := strings.Cut(strings.TrimPrefix(places[i].path, "/"), "/")
+		if name := strings.NewReplacer("~1", "/", "~0", "~").Replace(top); slices.Contains(hidden, "") || top != "" && slices.Contains(hidden, name) {
+			places[i] = place{strings.TrimSuffix("/"+top, "/"), "what stands there is sensitive and does not fit"}
+		}
+	}
+	places = slices.Compact(places)
 	slices.SortStableFunc(places, func(a, b place) int { return strings.Compare(a.path, b.path) })
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s does not fit the schema of its plugin: ", what)

@@ -37,6 +37,10 @@ type evaluator interface {
 	EachIdentity(step int, each *hcl.Each) (sdk.Digest, hcl.Diagnostics)
 	When(step int, s hcl.Scope) (bool, hcl.Diagnostics)
 	Input(step int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
+	KeyInput(step int, input json.RawMessage, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
+	KeyCheck(step, k int, input json.RawMessage, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
+	KeyFallback(step, k int, input json.RawMessage, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
+	Stored(step int, input json.RawMessage) json.RawMessage
 	Config(plugin int) (json.RawMessage, hcl.Diagnostics)
 	ActionInput(action int) (json.RawMessage, hcl.Diagnostics)
 	CompensateInput(step int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
@@ -58,13 +62,14 @@ type session struct {
 	h         *Host
 	f         *Flow
 	eval      evaluator
+	secrets   *secrets              // nil: the flow has none
 	record    *checkpoint.RunRecord // the run to be opened or continued
 	previous  *checkpoint.RunRecord // the newest run with these values; nil = none
 	continued bool
 	defs      []recovery.Definition
 	bases     []checkpoint.Fingerprint   // of the content keys
 	parts     [][]checkpoint.NamedDigest // of the local keys, so that a difference can be named
-	configs   []json.RawMessage          // by plugin
+	configs   []json.RawMessage          // by plugin; nil where a secret is not known yet
 	index     *checkpoint.Index
 	heads     []*checkpoint.Head
 	options   recovery.Options
@@ -91,12 +96,20 @@ func (f *Flow) inputs(values *hcl.Values) inputs {
 
 // prepare chooses the run and makes the plan. Outputs of reused steps are read
 // and verified; one that is missing or damaged counts as not kept.
-func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (*session, error) {
+func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (_ *session, err error) {
+	if f.keyed && len(h.o.Key) == 0 {
+		return nil, errors.New("options: no key, and the flow has sensitive values")
+	}
 	s := &session{h: h, f: f}
+	var missing hcl.Diagnostics
+	if s.secrets, missing = newSecrets(f, h.o.Environ, h.o.Logger); missing.HasErrors() {
+		return nil, missing
+	}
+	defer func() { err = s.secrets.masked(err) }()
 	if err := s.chooseRun(ctx, in.values, o); err != nil {
 		return nil, err
 	}
-	s.eval = in.evaluator(hcl.RunInfo{ID: string(s.record.ID), StartedAt: s.record.Created})
+	s.eval = in.evaluator(h.runInfo(s.record, s.secrets))
 	if err := s.define(); err != nil {
 		return nil, err
 	}
@@ -122,8 +135,12 @@ func (s *session) chooseRun(ctx context.Context, vs map[string]json.RawMessage, 
 		if err != nil {
 			return fmt.Errorf("variable %q: %w", name, err)
 		}
-		digests[name], kept[name] = d, v
-		if len(v) > 4<<10 {
+		digests[name], kept[name] = d, s.secrets.redactor().JSON(v)
+		switch {
+		case slices.ContainsFunc(wf.Variables, func(x hcl.Variable) bool { return x.Name == name && x.Sensitive }):
+			digests[name] = h.keyed(d)
+			kept[name], _ = sdk.Marshal(map[string]any{"$sensitive": digests[name]})
+		case len(v) > 4<<10:
 			kept[name], _ = sdk.Marshal(map[string]any{"$digest": d, "size": len(v)})
 		}
 	}
@@ -259,12 +276,15 @@ func (s *session) define() error {
 func (s *session) checkConfigs() (diags hcl.Diagnostics) {
 	s.configs = make([]json.RawMessage, len(s.f.configs))
 	for p, c := range s.f.configs {
+		if slices.ContainsFunc(s.f.wf.Plugins[p].Secrets, func(i int) bool { return !s.secrets.known(i) }) {
+			continue
+		}
 		config, d := s.eval.Config(p)
 		if diags = append(diags, d...); d.HasErrors() {
 			continue
 		}
 		s.configs[p] = config
-		if err := c.check(config, sdk.ClassInvalidInput, "the config"); err != nil {
+		if err := c.check(config, sdk.ClassInvalidInput, "the config", s.f.wf.Plugins[p].Sensitive...); err != nil {
 			diags = append(diags, hcl.Diagnostic{Code: "bad-config", Subject: s.f.wf.Plugins[p].Range,
 				Summary: fmt.Sprintf("The config of plugin %q cannot be used", s.f.wf.Plugins[p].Name), Detail: sentence(err.Message)})
 		}

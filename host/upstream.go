@@ -133,6 +133,7 @@ type sink struct {
 	r       *run
 	step    string
 	attempt int
+	emitted *operation.RedactorStream
 }
 
 var _ operation.Sink = (*sink)(nil)
@@ -146,7 +147,16 @@ func (k *sink) Progress(fraction float64, message string) {
 }
 
 func (k *sink) Emit(chunk string) {
-	k.r.offer(Event{Type: EventEmit, Step: k.step, Attempt: k.attempt, Message: k.r.sanitizer.Text(chunk)})
+	k.emit([]byte(chunk), false)
+}
+
+// end gives on what was held back because a secret might have begun there.
+func (k *sink) end() { k.emit(nil, true) }
+
+func (k *sink) emit(chunk []byte, last bool) {
+	if text := string(k.emitted.Next(chunk, last)); text != "" {
+		k.r.offer(Event{Type: EventEmit, Step: k.step, Attempt: k.attempt, Message: k.r.sanitizer.Text(text)})
+	}
 }
 
 func (k *sink) Usage(sdk.Usage) {} // read from the operations when the attempt has ended

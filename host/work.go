@@ -210,6 +210,9 @@ func (r *run) decide(w *work) (goOn bool) {
 			return false
 		}
 	}
+	if w.input == nil && !r.secretInput(w, st, up) {
+		return false
+	}
 	if st.Preconditions > 0 {
 		scope := w.scope
 		scope.Input = w.input
@@ -274,23 +277,23 @@ func (r *run) holdsStill(w *work, h *checkpoint.Head) bool {
 	return true
 }
 
-// input evaluates what the attempt receives and makes the content key.
+// input makes the content key, and evaluates what the attempt receives unless
+// that names secrets: whether it is needed decides itself without them.
 func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 	s := r.s
-	input, diags := s.eval.Input(int(w.step), w.scope)
+	if len(st.Secrets) == 0 && !r.received(w, st, up) {
+		return false
+	}
+	identity, diags := s.eval.KeyInput(int(w.step), w.input, w.scope)
 	if !w.evaluated(up, diags) {
 		return false
 	}
-	digest, err := checkpoint.ValueDigest(input)
+	digest, err := checkpoint.ValueDigest(identity)
 	if err != nil {
 		w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Message: "input cannot be carried as JSON: " + err.Error()})
 		return false
 	}
-	if err := s.f.types[stepTypeKey{st.Plugin, st.StepType}].schemas.input.check(input, sdk.ClassInvalidInput, "the input"); err != nil {
-		w.failed(err)
-		return false
-	}
-	w.input, w.inputs, w.config = input, digest, s.configs[st.Plugin]
+	w.inputs = digest
 	var order []sdk.Digest
 	for k, ref := range r.refs(w) {
 		if ref.Order {
@@ -316,4 +319,32 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 		return false
 	}
 	return true
+}
+
+// received evaluates what the attempt receives.
+func (r *run) received(w *work, st *flowStep, up *upstream) bool {
+	input, diags := r.s.eval.Input(int(w.step), w.scope)
+	if !w.evaluated(up, diags) {
+		return false
+	}
+	if err := r.s.f.types[stepTypeKey{st.Plugin, st.StepType}].schemas.input.check(input, sdk.ClassInvalidInput, "the input", st.Sensitive...); err != nil {
+		w.failed(err)
+		return false
+	}
+	config, err := r.config(st.Plugin)
+	if err != nil {
+		w.failed(err)
+		return false
+	}
+	w.input, w.config = input, config
+	return true
+}
+
+// secretInput evaluates what an attempt receives that names secrets.
+func (r *run) secretInput(w *work, st *flowStep, up *upstream) bool {
+	if err := r.need(w.ctx, st.Secrets, r.address(w.unit)); err != nil {
+		w.failed(err)
+		return false
+	}
+	return r.received(w, st, up)
 }

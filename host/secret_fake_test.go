@@ -1,0 +1,26 @@
+package host
+
+import (
+	"encoding/json"
+
+	"github.com/retrace-dev/engine/hcl"
+)
+
+// A fake has no secrets: what is in keys is the input.
+
+func (k *fake) KeyInput(i int, input json.RawMessage, s hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
+	if input == nil {
+		return k.Input(i, s)
+	}
+	return input, nil
+}
+
+func (k *fake) KeyCheck(_, _ int, input json.RawMessage, _ hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
+	return input, nil
+}
+
+func (k *fake) KeyFallback(_, _ int, input json.RawMessage, _ hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
+	return input, nil
+}
+
+func (k *fake) Stored(_ int, input json.RawMessage) json.RawMessage { return input }
