@@ -202,7 +202,7 @@ func (b *binder) text(name, value string, at Range) {
 // constant evaluates an expression that may name nothing.
 func (b *binder) constant(e hclsyntax.Expression) (cty.Value, bool) {
 	before := len(b.ds)
-	p := &program{}
+	p := &program{scope: newScope()}
 	x := p.compile(&b.ds, e, inConstant)
 	if len(b.ds) > before {
 		return cty.NilVal, false

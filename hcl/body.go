@@ -54,7 +54,7 @@ var (
 			inner: map[string]*blockType{"sandbox": sandboxBlock},
 		},
 		"step": {
-			label: "step", args: []string{"uses", "input", "depends_on", "for_each", "when", "concurrency", "timeout", "output_type", "on_failure", "effects"}, req: []string{"uses"},
+			label: "step", args: []string{"uses", "workflow", "input", "depends_on", "for_each", "when", "concurrency", "timeout", "output_type", "on_failure", "effects"},
 			code: []string{"uses", "depends_on", "output_type"},
 			inner: map[string]*blockType{
 				"retry":         retryBlock,

@@ -39,7 +39,8 @@ type fn struct {
 // callExpr is a call of one of the functions.
 type callExpr struct {
 	*hclsyntax.FunctionCallExpr
-	fn *fn
+	fn   *fn
+	base string // of a function that reads files: where they lie, as in scope
 }
 
 func (e *callExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {

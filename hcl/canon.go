@@ -112,6 +112,8 @@ func (c *canonizer) expr(e hclsyntax.Expression) (sdk.Digest, cty.Value) {
 		return c.text(t)
 	case *refExpr:
 		return c.reference(t)
+	case *boundExpr:
+		return c.bound(t)
 	case *hclsyntax.UnaryOpExpr:
 		return c.unary(t)
 	}
@@ -168,6 +170,12 @@ func (c *canonizer) composite(e hclsyntax.Expression) sdk.Digest {
 		return begin("item ").num(len(c.splat) - slices.Index(c.splat, t)).sum()
 	case *binaryExpr:
 		return begin("binary ").str(operators[t.Op]).digest(c.digest(t.LHS)).digest(c.digest(t.RHS)).sum()
+	case *statusExpr:
+		h := begin("workflow ").num(int(t.facet)).num(len(t.Exprs))
+		for _, x := range t.Exprs {
+			h = h.digest(c.digest(x))
+		}
+		return h.sum()
 	case *joinExpr:
 		return begin("join ").digest(c.digest(t.Tuple)).sum()
 	}

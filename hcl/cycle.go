@@ -52,9 +52,9 @@ func (r *reader) graph() *graph {
 
 func (r *reader) nodeName(n int) string {
 	if n < len(r.p.steps) {
-		return "step." + r.p.stepNames[n]
+		return r.w.Steps[n].Address()
 	}
-	return "local." + r.p.localNames[n-len(r.p.steps)]
+	return r.p.locals[n-len(r.p.steps)].name
 }
 
 // knots returns the strongly connected components, each after those it names

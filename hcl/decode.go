@@ -8,7 +8,6 @@ import (
 	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/retrace-dev/engine/sdk"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -21,10 +20,11 @@ type reader struct {
 	ds    Diagnostics
 	check *Evaluator // knows no values
 
-	byKind  map[string][]*block
-	outputs map[string]int
-	linted  map[*refExpr]bool
-	order   []int // of all nodes of the graph, each after those it names
+	*fileSet             // the one that is being read
+	syntax   Diagnostics // of the files of sub-workflows
+	waits    []wait
+	linted   map[*refExpr]bool
+	order    []int // of all nodes of the graph, each after those it names
 }
 
 // kindsInOrder is the order in which contents are read. Nothing but the order
@@ -32,6 +32,13 @@ type reader struct {
 var kindsInOrder = []string{"workflow", "variable", "locals", "secret", "plugin", "action", "step", "output"}
 
 func (r *reader) read(bodies []*hclsyntax.Body) {
+	r.check = newEvaluator(r.p, nil, RunInfo{})
+	r.declareAll(bodies)
+	r.readContents()
+}
+
+// declareAll enters the names of a set of files and of the sub-workflows in it.
+func (r *reader) declareAll(bodies []*hclsyntax.Body) {
 	r.byKind, r.outputs = map[string][]*block{}, map[string]int{}
 	for _, body := range bodies {
 		r.top(body)
@@ -41,7 +48,14 @@ func (r *reader) read(bodies []*hclsyntax.Body) {
 			r.declare(b)
 		}
 	}
-	r.check = newEvaluator(r.p, nil, RunInfo{})
+	for _, sub := range r.subs {
+		r.openSubflow(sub)
+	}
+}
+
+// readContents reads what is inside the blocks of a set of files, and then of the
+// sub-workflows in it, which are bound to what stands here.
+func (r *reader) readContents() {
 	for _, kind := range kindsInOrder {
 		for i, b := range r.byKind[kind] {
 			r.contents(kind, i, b)
@@ -54,13 +68,18 @@ func (r *reader) read(bodies []*hclsyntax.Body) {
 		}
 		r.ds.report(Error, "missing-workflow", Range{File: r.firstFile()}, "Missing workflow block", "A flow has exactly one workflow block, which names it: %s.", spelled)
 	}
+	for _, sub := range r.subs {
+		if sub.set != nil {
+			r.within(sub.set, r.readContents)
+		}
+	}
 }
 
 func (r *reader) firstFile() string {
-	if len(r.w.Files) == 0 {
+	if len(r.paths) == 0 {
 		return ""
 	}
-	return r.w.Files[0].Path
+	return r.paths[0]
 }
 
 // top sorts the blocks of a file by kind.
@@ -79,7 +98,11 @@ func (r *reader) top(body *hclsyntax.Body) {
 			r.ds.errorf("unsupported-block", b.TypeRange, "Unsupported block", "There is no block %q in a flow.%s", b.Type, orPossible(DidYouMean(b.Type, kinds), kinds))
 			continue
 		}
-		r.byKind[b.Type] = append(r.byKind[b.Type], checkBlock(&r.ds, b, t))
+		in := checkBlock(&r.ds, b, t)
+		if b.Type == "step" && in.attrs["uses"] == nil && in.attrs["workflow"] == nil {
+			r.ds.errorf("missing-argument", b.DefRange(), "Missing argument", "A step block needs the argument \"uses\".")
+		}
+		r.byKind[b.Type] = append(r.byKind[b.Type], in)
 	}
 }
 
@@ -93,32 +116,54 @@ func (r *reader) declare(b *block) {
 			r.ds.errorf("duplicate-name", b.header(), "Second workflow block", "The workflow is already declared at %s. A flow has exactly one.", rangeOf(first.header()))
 		}
 	case "variable":
-		if r.enter(b, p.varIndex, &p.varNames, func(i int) hclv2.Range { return p.vars[i].rng }) {
+		if r.sub != nil {
+			r.declareBound(b)
+			return
+		}
+		if r.enter(b, len(p.vars), p.varIndex, &p.varNames, func(i int) hclv2.Range { return p.vars[i].rng }) {
 			p.vars = append(p.vars, variable{name: b.name, ty: cty.DynamicPseudoType, rng: b.header()})
 			r.w.Variables = append(r.w.Variables, Variable{Name: b.name, Type: "any", Required: true, Range: rangeOf(b.header())})
 		}
 	case "secret":
-		if r.enter(b, p.secretIndex, &p.secretNames, func(i int) hclv2.Range { return hclRange(r.w.Secrets[i].Range) }) {
+		if r.sub != nil {
+			r.ds.errorf("secret-in-subflow", b.header(), "Secret in a sub-workflow", "A sub-workflow declares no secrets. Give it a variable, %q say, and pass the secret in the input of %s.", b.name, r.sub.address())
+			b.attrs = nil
+			return
+		}
+		if r.enter(b, len(r.w.Secrets), p.secretIndex, &p.secretNames, func(i int) hclv2.Range { return hclRange(r.w.Secrets[i].Range) }) {
 			r.w.Secrets = append(r.w.Secrets, Secret{Name: b.name, Action: -1, Range: rangeOf(b.header())})
 		}
 	case "plugin":
-		if r.enter(b, p.pluginIndex, &p.pluginNames, func(i int) hclv2.Range { return hclRange(r.w.Plugins[i].Range) }) {
-			r.w.Plugins = append(r.w.Plugins, Plugin{Name: b.name, Range: rangeOf(b.header())})
+		if r.enter(b, len(p.plugins), p.pluginIndex, &p.pluginNames, func(i int) hclv2.Range { return hclRange(r.w.Plugins[i].Range) }) {
+			r.w.Plugins = append(r.w.Plugins, Plugin{Name: p.prefix + b.name, Range: rangeOf(b.header())})
 			p.plugins = append(p.plugins, nil)
 		}
 	case "step":
-		if r.enter(b, p.stepIndex, &p.stepNames, func(i int) hclv2.Range { return hclRange(r.w.Steps[i].Range) }) {
-			r.w.Steps = append(r.w.Steps, Step{Name: b.name, Plugin: -1, Pair: -1, Range: rangeOf(b.header())})
-			p.steps = append(p.steps, stepCode{plugin: -1})
+		if b.attrs["workflow"] != nil {
+			if r.enter(b, -1-len(p.subs), p.stepIndex, &p.stepNames, r.stepHeader) {
+				r.declareSubflow(b)
+			}
+			return
+		}
+		if r.enter(b, len(p.steps), p.stepIndex, &p.stepNames, r.stepHeader) {
+			for s := r.sub; s != nil; s = s.around.sub {
+				s.steps = append(s.steps, len(p.steps))
+			}
+			r.w.Steps = append(r.w.Steps, Step{Name: p.stepName(b.name), Plugin: -1, Pair: -1, Range: rangeOf(b.header())})
+			p.steps = append(p.steps, stepCode{plugin: -1, set: r.fileSet})
 		}
 	case "output":
-		if r.enter(b, r.outputs, nil, func(i int) hclv2.Range { return hclRange(r.w.Outputs[i].Range) }) {
+		if r.sub != nil {
+			r.declareResult(b)
+			return
+		}
+		if r.enter(b, len(p.outputs), r.outputs, nil, func(i int) hclv2.Range { return hclRange(r.w.Outputs[i].Range) }) {
 			r.w.Outputs = append(r.w.Outputs, Output{Name: b.name, Range: rangeOf(b.header())})
 			p.outputs = append(p.outputs, outputCode{})
 		}
 	case "action":
-		if r.enter(b, p.actionIndex, &p.actionNames, func(i int) hclv2.Range { return hclRange(r.w.Actions[i].Range) }) {
-			r.w.Actions = append(r.w.Actions, Action{Name: b.name, Use: Use{Plugin: -1}, Range: rangeOf(b.header())})
+		if r.enter(b, len(p.actions), p.actionIndex, &p.actionNames, func(i int) hclv2.Range { return hclRange(r.w.Actions[i].Range) }) {
+			r.w.Actions = append(r.w.Actions, Action{Name: p.prefix + b.name, Use: Use{Plugin: -1}, Range: rangeOf(b.header())})
 			p.actions = append(p.actions, nil)
 		}
 	case "locals":
@@ -132,7 +177,7 @@ func (r *reader) declare(b *block) {
 			}
 			p.localIndex[name] = len(p.locals)
 			p.localNames = append(p.localNames, name)
-			p.locals = append(p.locals, local{name: name, rng: a.NameRange})
+			p.locals = append(p.locals, local{name: r.inside("local." + name), rng: a.NameRange})
 		}
 	}
 }
@@ -146,14 +191,14 @@ func sortedArgs(b *block) []string {
 	return names
 }
 
-// enter reports whether the block's name is new.
-func (r *reader) enter(b *block, index map[string]int, names *[]string, where func(int) hclv2.Range) bool {
+// enter reports whether the block's name is new, which then stands for number.
+func (r *reader) enter(b *block, number int, index map[string]int, names *[]string, where func(int) hclv2.Range) bool {
 	if i, dup := index[b.name]; dup {
 		r.duplicate(b.Type, b.name, b.header(), where(i))
 		b.attrs = nil
 		return false
 	}
-	index[b.name] = len(index)
+	index[b.name] = number
 	if names != nil {
 		*names = append(*names, b.name)
 	}
@@ -175,10 +220,17 @@ func (r *reader) contents(kind string, i int, b *block) {
 	}
 	switch kind {
 	case "workflow":
-		if i == 0 {
+		switch {
+		case i == 0 && r.sub != nil:
+			r.subWorkflow(b)
+		case i == 0:
 			r.workflow(b)
 		}
 	case "variable":
+		if r.sub != nil {
+			r.boundVariable(b)
+			return
+		}
 		r.variable(b, &r.p.vars[r.p.varIndex[b.name]], &r.w.Variables[r.p.varIndex[b.name]])
 	case "locals":
 		for _, name := range keysOfMap(b.attrs) {
@@ -193,8 +245,16 @@ func (r *reader) contents(kind string, i int, b *block) {
 	case "action":
 		r.action(b, r.p.actionIndex[b.name])
 	case "step":
-		r.step(b, r.p.stepIndex[b.name])
+		if i := r.p.stepIndex[b.name]; i < 0 {
+			r.subflow(r.p.subs[-1-i])
+		} else {
+			r.step(b, i)
+		}
 	case "output":
+		if r.sub != nil {
+			r.result(b)
+			return
+		}
 		r.output(b)
 	}
 }
@@ -214,6 +274,7 @@ func (r *reader) workflow(b *block) {
 	for _, c := range b.inner(&r.ds, "checkpoint", topBlocks["workflow"]) {
 		w.Volatile = keyword(&r.ds, c, "mode", []string{"persistent", "volatile"}) == "volatile"
 	}
+	r.volatile = w.Volatile
 }
 
 func (r *reader) variable(b *block, v *variable, out *Variable) {
@@ -262,7 +323,11 @@ func (r *reader) plugin(b *block, i int) {
 			r.ds.errorf("invalid-value", e.Range(), "Source is empty", "source is a path such as \"./ai.wasm\" or a name such as \"std/text\".")
 		}
 	}
+	p.Source = r.p.rebased(p.Source)
 	p.Sandbox = r.sandbox(b, topBlocks["plugin"])
+	for s := r.sub; s != nil; s = s.around.sub {
+		p.Around = append(p.Around, Around{Step: s.address(), Sandbox: s.sandbox, Range: rangeOf(s.b.header())})
+	}
 	r.p.plugins[i] = r.p.compile(&r.ds, b.expr("config"), inConfig)
 }
 
@@ -281,25 +346,27 @@ func (r *reader) step(b *block, i int) {
 	if e := b.expr("concurrency"); e != nil && !s.ForEach {
 		r.ds.warnf("no-effect", e.Range(), "Argument has no effect", "concurrency bounds the instances of a for_each, and this step has none. Remove it.")
 	}
-	s.SkipOnFailure = keyword(&r.ds, b, "on_failure", []string{"fail", "skip"}) == "skip"
+	s.SkipOnFailure = keyword(&r.ds, b, "on_failure", []string{"fail", "skip"}) == "skip" || r.skips()
 	s.Timeout = r.positive(b, "timeout")
-	s.HasWhen = b.expr("when") != nil
 	if word := keyword(&r.ds, b, "effects", []string{"none", "read", "write", "once"}); word != "" {
 		_ = s.Effects.UnmarshalText([]byte(word)) // word is one of its names
 	}
 	for _, in := range b.inner(&r.ds, "retry", topBlocks["step"]) {
 		s.Retry = append(s.Retry, r.retry(in))
 	}
-	s.Volatile = r.w.Volatile
+	s.Volatile = r.volatile
 	if e := b.expr("output_type"); e != nil {
 		r.outputType(e, code)
 	}
-	code.when = r.p.compile(&r.ds, b.expr("when"), inWhen.in(i, b))
+	code.when = r.gated(r.p.compile(&r.ds, b.expr("when"), inWhen.in(i, b)))
+	s.HasWhen = code.when != nil
 	code.input = r.p.compile(&r.ds, b.expr("input"), inInput.in(i, b))
 	for _, in := range b.inner(&r.ds, "checkpoint", topBlocks["step"]) {
 		r.checkpoint(in, s, code, inSalt.in(i, b))
 	}
-	r.dependsOn(b.expr("depends_on"), s)
+	for _, up := range r.dependsOn(b.expr("depends_on")) {
+		r.waits = append(r.waits, wait{step: i, up: up})
+	}
 	s.Sandbox, s.Budget = r.sandbox(b, topBlocks["step"]), r.budget(b, topBlocks["step"])
 	s.Compensate = r.compensate(b, code, inCompensate.in(i, b))
 	code.pre = r.rules(b, "precondition", topBlocks["step"], inPrecondition.in(i, b))
@@ -386,16 +453,15 @@ func (r *reader) uses(e hclsyntax.Expression) Use {
 	return u
 }
 
-// dependsOn appends the steps that are only waited for; the facets of
-// expressions are put before them once locals are in order.
-func (r *reader) dependsOn(e hclsyntax.Expression, s *Step) {
+// dependsOn lists the steps that are only waited for.
+func (r *reader) dependsOn(e hclsyntax.Expression) (ups []awaited) {
 	if e == nil {
-		return
+		return nil
 	}
 	list, ok := e.(*hclsyntax.TupleConsExpr)
 	if !ok {
 		r.ds.errorf("invalid-depends-on", e.Range(), "Invalid list of steps", "depends_on is a list of steps: [step.a, step.b].")
-		return
+		return nil
 	}
 	for _, item := range list.Exprs {
 		t, hd := hclv2.AbsTraversalForExpr(item)
@@ -424,8 +490,13 @@ func (r *reader) dependsOn(e hclsyntax.Expression, s *Step) {
 			r.ds.errorf("unknown-step", t[1].SourceRange(), "Unknown step", "There is no step %q in this workflow.%s", name, r.p.stepHint(name))
 			continue
 		}
-		s.Facets = append(s.Facets, FacetRef{Step: i, Facet: sdk.FacetOutput, Kind: Hard, Order: true, Range: rangeOf(item.Range())})
+		up := awaited{step: i, at: rangeOf(item.Range())}
+		if i < 0 {
+			up.sub = r.p.subs[-1-i]
+		}
+		ups = append(ups, up)
 	}
+	return ups
 }
 
 func (r *reader) output(b *block) {

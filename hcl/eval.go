@@ -112,6 +112,8 @@ func (w *jsonWriter) shape(s *shape) {
 		w.take(s.ref, dst, err)
 	case shapeFile:
 		w.file(s.node.(*callExpr))
+	case shapeBound:
+		w.bound(s)
 	case shapeObject:
 		w.dst = append(w.dst, '{')
 		for i, it := range s.items {
@@ -173,7 +175,7 @@ func (w *jsonWriter) file(call *callExpr) {
 		return
 	}
 	args, _ := call.arguments(&w.f.ctx)
-	b, err := w.f.e.files.get(args[0].AsString())
+	b, err := w.f.e.filesOf(call.base).get(args[0].AsString())
 	w.take(call, appendString(w.dst, string(b)), err)
 }
 

@@ -25,7 +25,7 @@ const maxFileset = 10_000
 // file that changes during a run does not change the run. It is safe for
 // concurrent use.
 type files struct {
-	dir string
+	dir, base string // base: the directory from the workflow's, as in scope
 
 	mu        sync.Mutex
 	read      map[string]fileResult
@@ -77,11 +77,11 @@ func fileCall(f *frame, e *callExpr, args []cty.Value) (cty.Value, error) {
 	}
 	name := args[0].AsString()
 	if e.Name == "fileset" {
-		names, err := f.e.files.set(name, args[1].AsString())
+		names, err := f.e.filesOf(e.base).set(name, args[1].AsString())
 		if err != nil {
 			return cty.NilVal, err
 		}
-		f.saw("fileset("+preview(args[0])+", "+preview(args[1])+")", []byte(strings.Join(names, "\x00")))
+		f.saw("fileset("+e.shown(args[0])+", "+preview(args[1])+")", []byte(strings.Join(names, "\x00")))
 		if len(names) == 0 {
 			return cty.SetValEmpty(cty.String), nil
 		}
@@ -91,8 +91,8 @@ func fileCall(f *frame, e *callExpr, args []cty.Value) (cty.Value, error) {
 		}
 		return cty.SetVal(vals), nil
 	}
-	b, err := f.e.files.get(name)
-	call := e.Name + "(" + preview(args[0]) + ")"
+	b, err := f.e.filesOf(e.base).get(name)
+	call := e.Name + "(" + e.shown(args[0]) + ")"
 	if e.Name == "fileexists" {
 		exists := err == nil
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -322,12 +322,12 @@ func (f *frame) template(e *callExpr, ctx *hclv2.EvalContext, args []cty.Value) 
 		return cty.UnknownVal(cty.String), err
 	}
 	name := args[0].AsString()
-	b, err := f.e.files.get(name)
+	b, err := f.e.filesOf(e.base).get(name)
 	if err != nil {
 		return cty.NilVal, function.NewArgError(0, err)
 	}
-	f.saw("file("+preview(args[0])+")", b)
-	t := f.e.files.template(name, b)
+	f.saw("file("+e.shown(args[0])+")", b)
+	t := f.e.filesOf(e.base).template(name, b)
 	if t.hd.HasErrors() {
 		return cty.NilVal, diagError{t.hd}
 	}
@@ -394,7 +394,7 @@ func (fl *files) template(name string, b []byte) *templateResult {
 			t.hd = hd
 			return t
 		}
-		x := (&program{}).compileTemplate(&ds, node)
+		x := (&program{scope: &scope{base: fl.base}}).compileTemplate(&ds, node)
 		t.node, t.vars = x.node, x.free
 	}
 	for _, d := range ds {

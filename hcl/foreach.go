@@ -164,7 +164,7 @@ func (e *Evaluator) ForEach(step int, s Scope) (Expansion, Diagnostics) {
 		if ds = fromHCL(hd); !ds.HasErrors() {
 			ds = b.json(raw)
 		}
-	case sh.kind == shapeTuple || sh.kind == shapeObject:
+	case sh.kind == shapeTuple || sh.kind == shapeObject || sh.kind == shapeBound:
 		w.shape(sh)
 		if ds = w.ds; !ds.HasErrors() && w.f.limit == "" {
 			ds = b.json(w.dst)

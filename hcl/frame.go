@@ -237,6 +237,8 @@ type Evaluator struct {
 	values    *Values // nil while checking
 	run       RunInfo
 	files     *files
+	below     map[string]*files // of sub-workflows in other directories, under belowMu
+	belowMu   sync.Mutex
 	cells     []cell
 	planCells []cell
 	digests   digests

@@ -80,7 +80,7 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 }
 
 func (e *Evaluator) configDigest(plugin int, ds *Diagnostics) sdk.Digest {
-	return e.digests.get("plugin."+e.p.pluginNames[plugin], func() (sdk.Digest, bool) {
+	return e.digests.get("plugin."+e.p.w.Plugins[plugin].Name, func() (sdk.Digest, bool) {
 		config, configDs := e.keyConfig(plugin)
 		*ds = append(*ds, configDs...)
 		return sdk.Sum(config), !configDs.HasErrors()

@@ -75,7 +75,7 @@ func (x *expression) hidden() (names []string) {
 // NeedsKey reports whether evaluations need RunInfo.Key: the flow has a sensitive
 // variable, or a secret with a fingerprint.
 func (w *Workflow) NeedsKey() bool {
-	return slices.ContainsFunc(w.Variables, func(v Variable) bool { return v.Sensitive }) ||
+	return w.impl.keyed || slices.ContainsFunc(w.Variables, func(v Variable) bool { return v.Sensitive }) ||
 		slices.ContainsFunc(w.Secrets, func(s Secret) bool { return s.Fingerprint })
 }
 
@@ -89,7 +89,7 @@ func (e *Evaluator) keyed(b []byte) sdk.Digest {
 // secretDigest is the keyed hash of a secret's value, of an absent one that of
 // nothing. The value that it had first counts for the whole run.
 func (e *Evaluator) secretDigest(i int) sdk.Digest {
-	return e.digests.get("secret."+e.p.secretNames[i], func() (sdk.Digest, bool) {
+	return e.digests.get("secret."+e.p.w.Secrets[i].Name, func() (sdk.Digest, bool) {
 		if e.run.Secret == nil {
 			return sdk.Digest{}, false
 		}

@@ -142,6 +142,7 @@ func (r *reader) types() {
 	for i := range r.p.vars {
 		r.checkRules(r.p.vars[i].validations)
 	}
+	r.checkRules(r.p.rules)
 	for i := range r.p.plugins {
 		r.wantObject(r.p.plugins[i], "config")
 	}
@@ -228,8 +229,9 @@ type shape struct {
 	keys  []string // of an object, sorted
 	items []*shape
 	kind  shapeKind
-	ref   *refExpr             // shapeRaw, shapeVar
-	node  hclsyntax.Expression // shapeValue, shapeFile
+	ref   *refExpr             // shapeRaw, shapeVar, shapeBound
+	node  hclsyntax.Expression // shapeValue, shapeFile, shapeBound
+	bound []*boundExpr         // shapeBound
 }
 
 type shapeKind uint8
@@ -239,6 +241,7 @@ const (
 	shapeRaw             // a bare reference to JSON text: an output, each, self.input
 	shapeVar             // a bare reference to a variable
 	shapeFile            // a call of file()
+	shapeBound           // a bare reference by way of variables of sub-workflows
 	shapeObject
 	shapeTuple
 )
@@ -259,6 +262,9 @@ func (p *program) shapeOf(e hclsyntax.Expression, depth int) *shape {
 			return &shape{kind: shapeVar, ref: r}
 		}
 		return &shape{kind: shapeRaw, ref: r}
+	}
+	if s := p.boundShape(e); s != nil {
+		return s
 	}
 	if call, ok := unwrap(e).(*callExpr); ok && call.Name == "file" && len(call.Args) == 1 {
 		return &shape{kind: shapeFile, node: call}

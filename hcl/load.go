@@ -99,10 +99,10 @@ func parse(files []File, dir string) (*Workflow, Diagnostics) {
 	r := &reader{
 		w: &Workflow{Files: files, MaxInstances: defaultInstances},
 		p: &program{
-			dir: dir, maxInstances: defaultInstances, varIndex: map[string]int{}, localIndex: map[string]int{},
-			stepIndex: map[string]int{}, pluginIndex: map[string]int{}, actionIndex: map[string]int{}, secretIndex: map[string]int{},
+			dir: dir, maxInstances: defaultInstances, scope: newScope(),
 		},
 	}
+	r.fileSet = &fileSet{names: r.p.scope, dir: dir, paths: paths(files)}
 	r.w.impl, r.p.w = r.p, r.w
 	var bodies []*hclsyntax.Body
 	for i := range files {
@@ -122,11 +122,12 @@ func parse(files []File, dir string) (*Workflow, Diagnostics) {
 	}
 	syntax := len(r.ds)
 	r.read(bodies)
-	if syntax > 0 {
+	if syntax += len(r.syntax); syntax > 0 {
 		// What a broken file declares is not known, so nothing that depends
 		// on names would be told truly.
-		return r.w, r.ds[:syntax].sorted()
+		return r.w, append(r.ds[:syntax-len(r.syntax):syntax-len(r.syntax)], r.syntax...).sorted()
 	}
+	r.joinSubflows()
 	r.link()
 	r.types()
 	return r.w, r.ds.sorted()

@@ -61,6 +61,10 @@ func (w *markWalker) Enter(n hclsyntax.Node) hclv2.Diagnostics {
 	switch t := n.(type) {
 	case *refExpr:
 		w.out.add(w.p.brought(t, w.deep))
+	case *boundExpr:
+		if t.v.sensitive && w.shown == 0 {
+			w.out.add(marked{sensitive: true, cause: t.name})
+		}
 	case *callExpr:
 		switch {
 		case t.Name == "nonsensitive":

@@ -24,10 +24,36 @@ type program struct {
 	outputs       []outputCode
 	actions       []*expression // input; nil when not written
 
+	// scope holds the names of the files that are being read; once all are, those
+	// of the workflow itself.
+	*scope
+	subs  []*subflow // each after the one that it stands in
+	rules []rule     // of the variables of sub-workflows
+	keyed bool       // a variable of a sub-workflow is sensitive
+}
+
+// scope is what the names in one set of files stand for: those of the workflow
+// itself, or of a sub-workflow.
+type scope struct {
 	varIndex, localIndex, stepIndex, pluginIndex, actionIndex, secretIndex map[string]int
 
 	// Names in the order of declaration, for suggestions.
 	varNames, localNames, stepNames, pluginNames, actionNames, secretNames []string
+
+	// What follows is of a sub-workflow. Its variables are locals, which the
+	// input of its step gives a value; valid is, of those with validations, the
+	// local that has passed them.
+	prefix string // before the names of what is declared in it: "sub/"
+	base   string // its directory, from the workflow's; "" for the same
+	bound  bool
+	valid  map[int]int
+}
+
+func newScope() *scope {
+	return &scope{
+		varIndex: map[string]int{}, localIndex: map[string]int{}, stepIndex: map[string]int{},
+		pluginIndex: map[string]int{}, actionIndex: map[string]int{}, secretIndex: map[string]int{},
+	}
 }
 
 // outputCode is a result of the flow.
@@ -49,13 +75,14 @@ type variable struct {
 }
 
 type local struct {
-	name   string
+	name   string // as messages show it: "local.x", "step.sub/var.x"
 	expr   *expression
 	rng    hclv2.Range
 	cyclic bool // part of a cycle; the flow has an error then
 }
 
 type stepCode struct {
+	set               *fileSet    // in which it is written
 	plugin            int         // -1 after an error
 	loop              *loop       // nil without for_each
 	when, input, salt *expression // nil when not written

@@ -35,6 +35,12 @@ func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expressi
 	case "var":
 		r.kind = refVar
 		ok = c.member(r, c.p.varIndex, c.p.varNames, "variable", `Declare it with variable "%s" {}`)
+		if ok && c.p.bound {
+			r.kind = refLocal
+			if valid, judged := c.p.valid[r.index]; judged && c.at.what != inValidation.what {
+				r.index = valid
+			}
+		}
 	case "local":
 		r.kind = refLocal
 		ok = c.member(r, c.p.localIndex, c.p.localNames, "local", "Declare it in a locals block: %s = …")
@@ -174,6 +180,9 @@ func (c *compiler) facet(r *refExpr) bool {
 		}
 		c.ds.errorf("unknown-facet", r.Traversal[2].SourceRange(), "Unknown facet of a step", "A step has the facets %s, but not %q.%s", listOf(facets), facet, hint)
 		return false
+	}
+	if i < 0 {
+		return c.subFacet(r, c.p.subs[-1-i])
 	}
 	r.kind, r.index, r.name, r.rest = refFacet, i, name, r.Traversal[3:]
 	return true

@@ -37,7 +37,7 @@ func (r *reader) sandbox(b *block, t *blockType) *Sandbox {
 			continue
 		}
 		first[in.name] = in.header()
-		m := Mount{Name: in.name, Source: r.text(in, "source"), Range: rangeOf(in.header())}
+		m := Mount{Name: in.name, Source: r.p.rebased(r.text(in, "source")), Range: rangeOf(in.header())}
 		m.ReadWrite = keyword(&r.ds, in, "mode", []string{"ro", "rw"}) == "rw"
 		if e := in.expr("source"); e != nil {
 			m.Range = rangeOf(e.Range())

@@ -81,14 +81,24 @@ func (s *Secret) Bound() bool { return len(s.Hosts) > 0 }
 // Plugin is a plugin the flow names.
 type Plugin struct {
 	Name   string
-	Source string // as written: "./x.wasm", "./bin/x", "std/text"
+	Source string // "./x.wasm", "./bin/x", "std/text"; a path is relative to the workflow's directory
 	Range  Range  // of the source attribute's value
 	// Sandbox is the most that its steps may do; nil is nothing.
 	Sandbox *Sandbox
+	// Around are the steps that the plugin of a sub-workflow stands in, innermost
+	// first: what Sandbox grants counts only where each of them repeats it.
+	Around  []Around
 	Secrets []int // that its config names, sorted
 	// Sensitive are the attributes of its config of which nothing may be shown;
 	// [""] says all.
 	Sensitive []string
+}
+
+// Around is a step whose work is another workflow, and what it lets that do.
+type Around struct {
+	Step    string   // its address
+	Sandbox *Sandbox // nil is nothing
+	Range   Range    // of the block's header
 }
 
 // Step is the unit of work as written.

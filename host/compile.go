@@ -83,8 +83,14 @@ func (f *Flow) Check(o RunOptions) error {
 func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.Diagnostics) {
 	f := &Flow{wf: wf, dir: dir, keyed: wf.NeedsKey(), artifacts: make([]*loader.Artifact, len(wf.Plugins)), loaders: make([]loader.Loader, len(wf.Plugins))}
 	var diags hcl.Diagnostics
+	first := map[string]int{} // of the plugins with a source
 	for i := range wf.Plugins {
 		p := &wf.Plugins[i]
+		if k, again := first[p.Source]; again && f.artifacts[k] != nil { // another place of one sub-workflow
+			f.artifacts[i], f.loaders[i] = f.artifacts[k], f.loaders[k]
+			continue
+		}
+		first[p.Source] = i
 		a, l, err := open(loaders, p.Source, dir)
 		if err != nil {
 			d := hcl.Diagnostic{Code: "plugin-unusable", Summary: fmt.Sprintf("Plugin %q cannot be used", p.Name), Detail: sentence(err.Error()), Subject: p.Range}

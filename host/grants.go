@@ -34,6 +34,7 @@ func (f *Flow) ceiling(p int) (grant, hcl.Diagnostics) {
 		return g, nil
 	}
 	g, diags := narrow(g, sb)
+	g, diags = repeated(g, plugin, diags)
 	if m := a.Manifest; m != nil && len(g.hosts) == 0 {
 		for _, c := range m.Capabilities {
 			if c.HTTP != "" {
@@ -41,6 +42,23 @@ func (f *Flow) ceiling(p int) (grant, hcl.Diagnostics) {
 					Detail: fmt.Sprintf("It says: %q. Allow the hosts it may reach with sandbox { allow_hosts = [%s] } in the plugin block, or leave the plugin out.", c.Reason, askedHosts(c.HTTP))})
 			}
 		}
+	}
+	return g, diags
+}
+
+// repeated is g as far as the steps around the plugin of a sub-workflow repeat it:
+// who writes a sub-workflow does not decide what it may reach.
+func repeated(g grant, plugin *hcl.Plugin, diags hcl.Diagnostics) (grant, hcl.Diagnostics) {
+	for _, around := range plugin.Around {
+		own, ds := narrow(grant{limits: g.limits}, around.Sandbox)
+		diags = append(diags, ds...)
+		for k := range g.hosts {
+			if !covered(own.hosts, g.hosts[k]) {
+				diags = append(diags, hcl.Diagnostic{Code: "grant-not-repeated", Subject: around.Range, Summary: fmt.Sprintf("Sub-workflow may not reach %q", plugin.Sandbox.AllowHosts[k]),
+					Detail: fmt.Sprintf("Its plugin %q is allowed that at %s, and what a sub-workflow grants counts only where the step around it repeats it. Add %q to sandbox { allow_hosts = […] } of %s, or take it out there.", plugin.Name, plugin.Sandbox.HostRanges[k], plugin.Sandbox.AllowHosts[k], around.Step)})
+			}
+		}
+		g.limits = own.limits
 	}
 	return g, diags
 }
