@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -51,6 +52,19 @@ func DecodePart[T Part](b []byte) (*T, error) {
 		return nil, fmt.Errorf("%w: %T: %w", ErrFormat, *v, err)
 	}
 	return v, nil
+}
+
+// DecodeFile reads a file's text as a store has kept it, and verifies it. It
+// keeps no reference to b. For stores.
+func DecodeFile(b []byte, digest sdk.Digest) ([]byte, error) {
+	b, err := checkVersion(b)
+	if err != nil {
+		return nil, err
+	}
+	if sdk.Sum(b) != digest {
+		return nil, fmt.Errorf("file %s of a flow: %w", digest.Short(), ErrCorrupt)
+	}
+	return bytes.Clone(b), nil
 }
 
 func checkVersion(b []byte) ([]byte, error) {

@@ -25,6 +25,7 @@ func appendContext(dst []byte, c *Context) ([]byte, error) {
 	if !c.Input.IsZero() {
 		w.digest("input", &c.Input)
 	}
+	w.optional("input_head", c.InputHead)
 	if len(c.Inputs) > 0 {
 		w.open("inputs", '[')
 		for i := range c.Inputs {

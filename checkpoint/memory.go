@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // MemoryStore is a Store that ends with the process: for flows in volatile
@@ -34,6 +36,7 @@ type memoryItem struct {
 	run              RunID  // of a run, attempt or intent
 	head, data       []byte // of a checkpoint
 	part             []byte
+	file             sdk.Digest // of a file's text
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -132,6 +135,9 @@ func (m *MemoryStore) Commit(ctx context.Context, b *Batch) (Seq, error) {
 			return 0, fmt.Errorf("commit: %w", err)
 		}
 		items[i] = memoryItem{tenant: b.Tenant, workflow: b.Workflow, kind: from.Kind(), run: from.RunID(), data: slices.Clone(from.Data), part: part}
+		if from.Kind() == KindFile {
+			items[i].file = sdk.Sum(from.File)
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -309,6 +315,20 @@ func (m *MemoryStore) Attempts(ctx context.Context, tenant string, run RunID) ([
 // Intents implements Store.
 func (m *MemoryStore) Intents(ctx context.Context, tenant string, run RunID) ([]*Intent, error) {
 	return listMemory[Intent](ctx, m, tenant, run, KindIntent)
+}
+
+// File implements Store.
+func (m *MemoryStore) File(ctx context.Context, tenant string, digest sdk.Digest) ([]byte, error) {
+	items, err := m.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range items {
+		if it := &items[i]; it.kind == KindFile && it.tenant == tenant && it.file == digest {
+			return DecodeFile(it.part, digest)
+		}
+	}
+	return nil, fmt.Errorf("file %s of a flow: %w", digest.Short(), ErrNotFound)
 }
 
 func listMemory[T Part](ctx context.Context, m *MemoryStore, tenant string, run RunID, kind Kind) ([]*T, error) {

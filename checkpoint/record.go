@@ -147,7 +147,8 @@ type Context struct {
 	Artifact   sdk.Digest        `json:"artifact,omitzero"` // digest of the plugin's artifact
 	StepType   string            `json:"step_type,omitempty"`
 	Engine     string            `json:"engine,omitempty"`
-	Input      sdk.Digest        `json:"input,omitzero"` // Merkle digest of the evaluated input
+	Input      sdk.Digest        `json:"input,omitzero"`       // Merkle digest of the evaluated input
+	InputHead  string            `json:"input_head,omitempty"` // how the evaluated input begins
 	Inputs     []AttributeDigest `json:"inputs,omitempty"`
 	Identity   []NamedDigest     `json:"identity,omitempty"` // parts of the local key, so that a difference can be named
 	Upstream   []UpstreamDigest  `json:"upstream,omitempty"` // the lineage, with names

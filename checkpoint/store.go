@@ -54,6 +54,9 @@ type Store interface {
 	Attempts(ctx context.Context, tenant string, run RunID) ([]*AttemptRecord, error)
 	// Intents lists a run's intents in commit order.
 	Intents(ctx context.Context, tenant string, run RunID) ([]*Intent, error)
+	// File reads the text of a flow's file, given by its digest. ErrNotFound,
+	// ErrCorrupt.
+	File(ctx context.Context, tenant string, digest sdk.Digest) ([]byte, error)
 	// Close syncs, stops and frees everything. It is idempotent.
 	Close() error
 }
@@ -73,6 +76,7 @@ type Item struct {
 	Run        *RunRecord
 	Attempt    *AttemptRecord
 	Intent     *Intent
+	File       []byte // text of a file of the flow
 }
 
 // NewBatch makes an empty batch for one tenant and workflow.
@@ -95,6 +99,7 @@ const (
 	KindRun
 	KindAttempt
 	KindIntent
+	KindFile
 )
 
 // Kind says which field of the item is set. For stores.
@@ -106,8 +111,10 @@ func (it *Item) Kind() Kind {
 		return KindRun
 	case it.Attempt != nil:
 		return KindAttempt
+	case it.Intent != nil:
+		return KindIntent
 	}
-	return KindIntent
+	return KindFile
 }
 
 // RunID is the run that the item's record is listed under, "" for a
@@ -134,6 +141,8 @@ func (it *Item) AppendPart(dst []byte) ([]byte, error) {
 		return AppendPart(dst, it.Attempt)
 	case KindIntent:
 		return AppendPart(dst, it.Intent)
+	case KindFile:
+		return append(append(dst, FormatVersion), it.File...), nil
 	}
 	return AppendPart(dst, &it.Checkpoint.Context)
 }
@@ -206,6 +215,12 @@ func (b *Batch) PutRun(r *RunRecord) { b.Items = append(b.Items, Item{Run: r}) }
 
 // PutAttempt adds an attempt record. Its messages must be sanitised.
 func (b *Batch) PutAttempt(r *AttemptRecord) { b.Items = append(b.Items, Item{Attempt: r}) }
+
+// PutFile adds the text of a file of the flow, under its digest. A store keeps
+// equal texts of a tenant once, for as long as a run names them in its Files.
+func (b *Batch) PutFile(text []byte) {
+	b.Items = append(b.Items, Item{File: append(make([]byte, 0, len(text)+1), text...)})
+}
 
 // PutIntent adds an intent.
 func (b *Batch) PutIntent(r *Intent) { b.Items = append(b.Items, Item{Intent: r}) }

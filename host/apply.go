@@ -76,7 +76,7 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 	// The run is durable before anybody is told of it: what `runs` lists after a
 	// crash can be continued.
 	opening := context.WithoutCancel(ctx) // a cancel is the run's to see
-	_, err = h.o.Store.Commit(opening, r.batchOf(func(b *checkpoint.Batch) { b.PutRun(s.record) }))
+	_, err = h.o.Store.Commit(opening, r.batchOf(s.open))
 	if err == nil {
 		err = h.o.Store.Barrier(opening)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
@@ -146,6 +147,22 @@ func (r *run) supply(w *work, out json.RawMessage) {
 	w.sanitized, w.end = sanitized, endResult
 	w.record = r.newRecord(w)
 	w.record.Operator = true
+}
+
+// maxInputHead is how much of an input its record keeps, in bytes: enough to
+// see which prompt it was, little beside the record.
+const maxInputHead = 512
+
+// inputHead is how an input begins, cut between characters.
+func inputHead(input string) string {
+	if len(input) <= maxInputHead {
+		return input
+	}
+	cut := maxInputHead
+	for cut > 0 && !utf8.RuneStart(input[cut]) {
+		cut--
+	}
+	return input[:cut] + "…"
 }
 
 // from lists what RunOptions.From makes run: for each address the step and

@@ -195,6 +195,15 @@ func (s *session) chooseRun(ctx context.Context, vs map[string]json.RawMessage, 
 	return nil
 }
 
+// open adds what is recorded when the run opens: the texts of the flow, so that
+// runs can be compared, and the run.
+func (s *session) open(b *checkpoint.Batch) {
+	for i := range s.f.wf.Files {
+		b.PutFile(s.f.wf.Files[i].Bytes)
+	}
+	b.PutRun(s.record)
+}
+
 // UsageError says that a command names something that does not exist.
 type UsageError struct{ Message string }
 

@@ -158,6 +158,7 @@ func (c *check) tenant(tenant string) error {
 		c.damage(Damage{Tenant: tenant, What: "checkpoint", Seq: seq, Cause: errors.New("its context is missing")})
 	}
 	c.runs(tenant)
+	c.files(tenant)
 	return c.outputs(tenant, refs)
 }
 
@@ -183,6 +184,20 @@ func (c *check) runs(tenant string) {
 	c.scan(tenant, "intent", tenantPrefix(nil, tenant, kindIntent), func(_ checkpoint.Seq, _, value []byte) error {
 		c.h.Intents++
 		_, err := checkpoint.DecodePart[checkpoint.Intent](value)
+		return err
+	})
+}
+
+// files verifies the texts of flows.
+func (c *check) files(tenant string) {
+	prefix := tenantPrefix(nil, tenant, kindFile)
+	c.scan(tenant, "file of a flow", prefix, func(_ checkpoint.Seq, key, value []byte) error {
+		var digest sdk.Digest
+		name, _, ok := splitName(key[len(prefix):])
+		if !ok || copy(digest[:], name) != len(digest) {
+			return checkpoint.ErrFormat
+		}
+		_, err := checkpoint.DecodeFile(value, digest)
 		return err
 	})
 }

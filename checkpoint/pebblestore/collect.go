@@ -94,6 +94,9 @@ func (s *Store) collectRecords(ctx context.Context, tenant string, runs []*check
 	for _, run := range c.Runs {
 		r.run(run.ID)
 	}
+	if err := s.unnamedFiles(ctx, tenant, runs, &r, c); err != nil {
+		return nil, err
+	}
 	needed, err = s.unnamed(ctx, tenant, records, &r, c)
 	if err != nil || dryRun || r.batch.Empty() {
 		return needed, errors.Join(err, r.err)
@@ -190,6 +193,37 @@ func (s *Store) unnamed(ctx context.Context, tenant string, records []checkpoint
 		return nil
 	})
 	return needed, err
+}
+
+// unnamedFiles removes the texts of flows that no run is left to name.
+func (s *Store) unnamedFiles(ctx context.Context, tenant string, runs []*checkpoint.RunRecord, r *removal, c *Collection) error {
+	gone := map[checkpoint.RunID]bool{}
+	for _, run := range c.Runs {
+		gone[run.ID] = true
+	}
+	named := map[sdk.Digest]bool{}
+	for _, run := range runs {
+		for _, f := range run.Files {
+			named[f.Digest] = named[f.Digest] || !gone[run.ID]
+		}
+	}
+	prefix := tenantPrefix(nil, tenant, kindFile)
+	return s.scan(ctx, prefix, func(key, value []byte) error {
+		var digest sdk.Digest
+		name, _, ok := splitName(key[len(prefix):])
+		if !ok || len(name) != len(digest) {
+			return undecodable(key, checkpoint.ErrFormat)
+		}
+		copy(digest[:], name)
+		if kept, known := named[digest]; !kept {
+			if !known {
+				c.Orphans++
+				c.OrphanBytes += int64(len(value))
+			}
+			r.delete(key)
+		}
+		return nil
+	})
 }
 
 // collectFiles removes the files of large outputs that nothing needs. The

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // Commit implements checkpoint.Store. It waits for the disk only while 64 MiB of
@@ -153,6 +154,17 @@ func (s *Store) apply(b *checkpoint.Batch, parts, large [][]byte) (checkpoint.Se
 			key = appendSeq(namePrefix(key, b.Tenant, kindAttempt, string(it.RunID())), seq)
 		case checkpoint.KindIntent:
 			key = appendSeq(namePrefix(key, b.Tenant, kindIntent, string(it.RunID())), seq)
+		case checkpoint.KindFile:
+			key = filePrefix(key, b.Tenant, sdk.Sum(it.File))
+			there, err := s.any(key)
+			if err != nil {
+				return 0, err
+			}
+			if there {
+				s.buf = key
+				continue
+			}
+			key = appendSeq(key, seq)
 		}
 		set(key, parts[i])
 		s.buf = key

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // Every key begins with its tenant, as length and bytes, so that no tenant's
@@ -16,6 +17,7 @@ import (
 //	r run seq        workflow, run record
 //	a run seq        attempt
 //	i run seq        intent
+//	f digest seq     text of a flow's file
 //
 // Names are length-prefixed too. The store's own keys begin with the empty
 // tenant, which no batch can have.
@@ -27,6 +29,7 @@ const (
 	kindRun     = 'r'
 	kindAttempt = 'a'
 	kindIntent  = 'i'
+	kindFile    = 'f'
 )
 
 var (
@@ -48,6 +51,10 @@ func tenantPrefix(dst []byte, tenant string, kind byte) []byte {
 
 func namePrefix(dst []byte, tenant string, kind byte, name string) []byte {
 	return appendName(tenantPrefix(dst, tenant, kind), name)
+}
+
+func filePrefix(dst []byte, tenant string, digest sdk.Digest) []byte {
+	return namePrefix(dst, tenant, kindFile, string(digest[:]))
 }
 
 func appendSeq(dst []byte, seq checkpoint.Seq) []byte {

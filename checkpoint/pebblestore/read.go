@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // get copies a value out of the database; its error is ErrNotFound where there
@@ -35,6 +36,16 @@ func readError(err error) error {
 		return fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, err)
 	}
 	return err
+}
+
+// any reports whether a key begins with prefix.
+func (s *Store) any(prefix []byte) (bool, error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return false, readError(err)
+	}
+	there := it.First()
+	return there, readError(it.Close())
 }
 
 // scan calls f with each key and value that begin with prefix, in order. They
@@ -254,6 +265,25 @@ func (s *Store) Attempts(ctx context.Context, tenant string, run checkpoint.RunI
 // Intents implements checkpoint.Store.
 func (s *Store) Intents(ctx context.Context, tenant string, run checkpoint.RunID) ([]*checkpoint.Intent, error) {
 	return list[checkpoint.Intent](ctx, s, "intents of run "+string(run), namePrefix(nil, tenant, kindIntent, string(run)))
+}
+
+// File implements checkpoint.Store.
+func (s *Store) File(ctx context.Context, tenant string, digest sdk.Digest) (text []byte, err error) {
+	err = s.read(ctx, "file "+digest.Short()+" of a flow", func() error {
+		found := checkpoint.ErrNotFound
+		err := s.scan(ctx, filePrefix(nil, tenant, digest), func(_, value []byte) error {
+			text, found = checkpoint.DecodeFile(value, digest)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return found
+	})
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
 }
 
 func list[T checkpoint.Part](ctx context.Context, s *Store, what string, prefix []byte) (all []*T, err error) {

@@ -344,6 +344,29 @@ func testRuns(t *testing.T, s checkpoint.Store) {
 	}
 }
 
+func testFiles(t *testing.T, s checkpoint.Store) {
+	text := []byte("step \"摘要\" {}\r\n\x00")
+	for range 2 { // equal texts are one
+		b := batch()
+		b.PutFile(text)
+		b.PutFile(nil)
+		b.PutRun(&checkpoint.RunRecord{ID: "r_1"})
+		commit(t, s, b)
+	}
+	text[0] = 'S' // what was committed is a copy
+	for _, want := range []string{"step \"摘要\" {}\r\n\x00", ""} {
+		got, err := s.File(t.Context(), tenant, digest(want))
+		if err != nil || string(got) != want {
+			t.Errorf("File = %q, %v, want %q", got, err, want)
+		}
+	}
+	for name, err := range map[string]error{"another": second(s.File(t.Context(), tenant, digest("x"))), "another tenant": second(s.File(t.Context(), "b", digest("")))} {
+		wantError(t, name, err, checkpoint.ErrNotFound)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
 func testLists(t *testing.T, s checkpoint.Store) {
 	for i := range 300 { // more than one byte of Seq
 		b := batch()

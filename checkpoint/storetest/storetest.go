@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"reuse", testReuse},
 		{"data", testData},
 		{"runs", testRuns},
+		{"files", testFiles},
 		{"attempts and intents", testLists},
 		{"durability", testDurability},
 		{"close", testClose},
