@@ -22,7 +22,7 @@ const (
 	EventSucceeded     EventType = "succeeded"      // Step, Attempt, Checkpoint, Seq, Took, Usage: queued in commit order
 	EventPersisted     EventType = "persisted"      // Step, Seq: survives a crash from now on
 	EventFailed        EventType = "failed"         // Step, Attempt, Error, Took
-	EventSkipped       EventType = "skipped"        // Step, Reason
+	EventSkipped       EventType = "skipped"        // Step, Reason; Attempt, Error, Took if it failed itself
 	EventCancelled     EventType = "cancelled"      // Step, Error: before its first or next attempt, or during one
 	EventExpanded      EventType = "expanded"       // Step, Instances: its for_each is known; their events follow under step.x[KEY]
 	EventLog           EventType = "log"            // Step, Attempt, Level, Message, Fields

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -11,7 +10,7 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
-// Explanation is everything the plan knows of one step.
+// Explanation is everything the plan knows of one step or instance.
 type Explanation struct {
 	PlannedStep
 	Workflow string             `json:"workflow"`
@@ -45,14 +44,14 @@ type ExplainedFacet struct {
 	Record sdk.Digest `json:"record,omitzero"` // what the record was made from; zero: no record, or it did not name the facet
 }
 
-// Explain says of one step, given by its address, what Plan decided and from
+// Explain says of one step or instance, given by its address, what Plan decided and from
 // what. It runs nothing. Errors are those of Plan.
 func (h *Host) Explain(ctx context.Context, f *Flow, values *hcl.Values, o RunOptions, step string) (*Explanation, error) {
 	return h.explain(ctx, f, f.inputs(values), o, step)
 }
 
 func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, step string) (*Explanation, error) {
-	is, err := f.nodes([]string{step})
+	is, names, err := f.units([]string{step})
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +60,8 @@ func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, st
 	if err != nil {
 		return nil, err
 	}
+	r := s.foresee()
+	defer r.close()
 	st := &f.steps[i]
 	a := f.artifacts[st.Plugin]
 	e := &Explanation{
@@ -68,38 +69,23 @@ func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, st
 		Version: version(f, st.Plugin), Artifact: a.Digest, Timeout: st.timeout, Volatile: st.volatile,
 		Keys: Keys{Local: s.defs[i].Local}, Lineage: []ExplainedFacet{}, Changes: []recovery.Change{},
 	}
-	lineage := s.plannedLineage(i)
-	was := map[string]sdk.Digest{}
-	if hd := s.heads[i]; hd != nil {
-		rec, err := h.o.Store.Record(ctx, h.o.Tenant, hd.Seq)
-		switch {
-		case errors.Is(err, checkpoint.ErrNotFound), errors.Is(err, checkpoint.ErrCorrupt):
-			rec = &checkpoint.Record{Head: *hd} // what made it is lost
-		case err != nil:
-			return nil, &storeError{err}
-		}
-		e.Record, e.HasData = rec, hd.HasData() && !s.options.Lost[hd.Data.Seq]
-		for _, u := range rec.Context.Upstream {
-			was[u.Step+" "+u.Facet.String()] = u.Digest
-		}
+	for name := range names[i] { // at most one
+		return e, r.explainInstance(ctx, i, name, e)
 	}
-	for _, r := range f.graph.Refs(i) {
-		x := ExplainedFacet{Step: f.steps[r.Step].address, Facet: r.Facet, Action: s.action(r.Step)}
-		x.Record = was[x.Step+" "+x.Facet.String()]
-		if hd := s.plan.Steps[r.Step].Head; hd != nil {
-			x.Now = hd.Facet(r.Facet)
-		}
-		e.Lineage = append(e.Lineage, x)
+	r.instances(ctx, i, &e.PlannedStep)
+	if err := s.explainRecord(ctx, e, s.heads[i]); err != nil {
+		return nil, err
 	}
-	if len(lineage) == len(f.graph.Refs(i)) {
+	refs, lineage := f.graph.Refs(i), s.plannedLineage(i)
+	s.explainLineage(e, refs)
+	if len(lineage) == len(refs) {
 		e.Keys.Plan = checkpoint.PlanKey(s.defs[i].Local, sdk.Digest{}, lineage)
-		e.Keys.Content = s.content(ctx, i, lineage)
+		if !st.ForEach { // its instances have inputs, it has none
+			e.Keys.Content = s.content(ctx, i, lineage)
+		}
 	}
 	if e.Record != nil {
-		e.Changes = append(e.Changes, recovery.Changes(&e.Record.Context, s.parts[i], s.upstream(f.graph.Refs(i), lineage))...)
-		if c := e.Record.Context; c.Artifact != a.Digest {
-			e.Changes = append([]recovery.Change{{Part: "plugin " + e.Plugin, Old: c.Artifact.String(), New: a.Digest.String()}}, e.Changes...)
-		}
+		s.explainChanges(e, i, s.parts[i], refs, lineage)
 	}
 	return e, nil
 }
@@ -108,22 +94,22 @@ func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, st
 // its input cannot be evaluated now.
 func (s *session) content(ctx context.Context, i int32, lineage []sdk.Digest) checkpoint.Fingerprint {
 	var none checkpoint.Fingerprint
-	var lost error
+	var missing error
 	input, diags := s.eval.KeyInput(int(i), nil, hcl.Scope{Up: func(step int) hcl.Result {
 		hd := s.plan.Steps[step].Head
 		res := hcl.Result{State: hd.Outcome.State(), Attempts: hd.Attempts, Degraded: hd.Degraded}
 		if hd.Outcome == checkpoint.Succeeded && hd.HasData() {
 			data, err := s.h.o.Store.Data(ctx, s.h.o.Tenant, hd.Data)
 			if err != nil {
-				lost = err
+				missing = err
 			}
 			res.Output = data
 		} else if hd.Outcome == checkpoint.Succeeded {
-			lost = checkpoint.ErrNotFound
+			missing = checkpoint.ErrNotFound
 		}
 		return res
 	}})
-	if lost != nil || diags.HasErrors() {
+	if missing != nil || diags.HasErrors() {
 		return none
 	}
 	digest, err := checkpoint.ValueDigest(input)

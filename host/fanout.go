@@ -370,6 +370,10 @@ func failedFacets(err *sdk.Error, attempts int) *checkpoint.Facets {
 	return fs
 }
 
+// CodeInstancesFailed is the code of the error of a step of whose instances some
+// failed. Each of them has failed under its own name.
+const CodeInstancesFailed = "instances_failed"
+
 // instancesFailed is the error of a step of whose instances some failed.
 func (r *run) instancesFailed(step int32) *sdk.Error {
 	f := r.fanouts[step]
@@ -385,10 +389,11 @@ func (r *run) instancesFailed(step int32) *sdk.Error {
 		return nil
 	}
 	e := *f.results[first].err
-	more := ""
+	which := ": "
 	if failed > 1 {
-		more = ", the first is"
+		which = ", the first is "
 	}
-	e.Message = strconv.Itoa(failed) + " of " + strconv.Itoa(len(f.results)) + " instances failed" + more + " " + r.address(unit{step, int32(first)}) + ": " + e.Message
+	e.Code = CodeInstancesFailed
+	e.Message = strconv.Itoa(failed) + " of " + strconv.Itoa(len(f.results)) + " instances failed" + which + r.address(unit{step, int32(first)}) + ": " + e.Message
 	return &e
 }

@@ -37,7 +37,9 @@ type PlannedStep struct {
 	Saved      time.Duration `json:"saved_ns,omitempty"`
 	Tokens     int64         `json:"saved_tokens,omitempty"`
 	Effects    sdk.Effects   `json:"effects"`
-	Native     bool          `json:"native,omitempty"` // its plugin is not sandboxed
+	Native     bool          `json:"native,omitempty"`      // its plugin is not sandboxed
+	Instances  *int          `json:"instances,omitempty"`   // of a step with for_each, if they are known
+	KnownAfter string        `json:"known_after,omitempty"` // the step that must end before they are
 }
 
 // PlannedSecret says who gets a secret, and that it is part of no identity.
@@ -61,8 +63,11 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 	} else {
 		p.Follows = s.record.Follows
 	}
+	r := s.foresee()
+	defer r.close()
 	for _, i := range f.graph.Order() {
 		ps := s.plannedStep(ctx, i)
+		r.instances(ctx, i, &ps)
 		switch ps.Action {
 		case "skip":
 			p.Skip++

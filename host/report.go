@@ -50,16 +50,18 @@ func (r *run) noted(c command) {
 		if r.counted(u) {
 			r.counts.Skipped++
 		}
-		e.Type, e.Attempt, e.Reason = EventSkipped, 0, r.skipReason(u, w)
-		if c.err != nil {
+		e.Type = EventSkipped
+		switch {
+		case c.err != nil:
 			e.Reason = "failed, and on_failure = skip"
-			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(c.attempt), Error: c.err})
-		} else {
+			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err})
+		case w != nil && w.failure != nil:
+			e.Attempt, e.Reason, e.Error = 0, failedBefore, w.failure
+			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(res.attempts), Error: w.failure})
 			res.state = sdk.Skipped
-			if w != nil && w.failure != nil {
-				e.Reason = failedBefore
-				r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(res.attempts), Error: w.failure})
-			}
+		default:
+			e.Attempt, e.Reason = 0, r.skipReason(u, w)
+			res.state = sdk.Skipped
 		}
 		r.add(e)
 	case sdk.Failed:
@@ -165,7 +167,8 @@ func (r *run) reused(u unit, h *checkpoint.Head, late bool) {
 		r.counts.Skipped++
 		e.Type, e.State, e.Reason = EventSkipped, nil, r.s.why(r.ctx, i, nil)
 		if h.Outcome == checkpoint.SkippedFailure {
-			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: h.Attempts, Error: r.s.failure(r.ctx, h)})
+			e.Error = r.s.failure(r.ctx, h)
+			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: h.Attempts, Error: e.Error})
 		}
 		r.add(e)
 		return

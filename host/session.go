@@ -334,7 +334,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 }
 
 // verify reads the outputs of the recovery set and notes those that are lost.
-func (s *session) verify(ctx context.Context) (lost bool, err error) {
+func (s *session) verify(ctx context.Context) (again bool, err error) {
 	h := s.h
 	for i := range s.plan.Steps {
 		p := &s.plan.Steps[i]
@@ -343,15 +343,15 @@ func (s *session) verify(ctx context.Context) (lost bool, err error) {
 		}
 		_, err := h.o.Store.Data(ctx, h.o.Tenant, p.Head.Data)
 		switch {
-		case errors.Is(err, checkpoint.ErrNotFound), errors.Is(err, checkpoint.ErrCorrupt):
+		case lost(err):
 			h.o.Logger.Warn("checkpoint cannot be used, the step runs again", "step", s.f.steps[i].address, "checkpoint", p.Head.ID, "cause", err)
 			s.options.Lost[p.Head.Data.Seq] = true
-			lost = true
+			again = true
 		case err != nil:
 			return false, &storeError{err}
 		}
 	}
-	return lost, nil
+	return again, nil
 }
 
 // nodes finds steps by address ("step.a", or short "a").
@@ -413,10 +413,20 @@ func splitInstance(address string) (step, name string, err error) {
 		return address, "", nil
 	}
 	key, closed := strings.CutSuffix(address[open+1:], "]")
-	if _, e := strconv.ParseUint(key, 10, 31); e != nil && (!closed || sdk.CheckJSON([]byte(key)) != nil || key[0] != '"') {
+	if _, e := strconv.ParseUint(key, 10, 31); !closed || e != nil && (sdk.CheckJSON([]byte(key)) != nil || key[0] != '"') {
 		return "", "", &UsageError{fmt.Sprintf("%q is no address of an instance; write step.NAME[0] or 'step.NAME[\"key\"]', in single quotes", address)}
 	}
 	return address[:open], instanceName([]byte(key)), nil
+}
+
+// Address is the address of a step or instance as events have it: "a" is step.a,
+// and a key is spelled in one way. The error is a *UsageError.
+func Address(typed string) (string, error) {
+	step, name, err := splitInstance(typed)
+	if err != nil {
+		return "", err
+	}
+	return instanceAddress("step."+strings.TrimPrefix(step, "step."), name), nil
 }
 
 // rerun: the step, or the instance of this name, was asked for. Without a name

@@ -249,7 +249,7 @@ func (r *run) readable(w *work, h *checkpoint.Head) bool {
 		}
 	}
 	switch {
-	case errors.Is(err, checkpoint.ErrNotFound), errors.Is(err, checkpoint.ErrCorrupt):
+	case lost(err):
 		r.h.o.Logger.Warn("checkpoint cannot be used, the step runs again", "step", r.address(w.unit), "checkpoint", h.ID, "cause", err)
 		return false
 	case err != nil:
@@ -257,6 +257,11 @@ func (r *run) readable(w *work, h *checkpoint.Head) bool {
 		return false
 	}
 	return true
+}
+
+// lost: what the store was asked for is as good as absent.
+func lost(err error) bool {
+	return errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, checkpoint.ErrCorrupt)
 }
 
 // holdsStill takes the record h if its output holds before the postconditions

@@ -17,6 +17,7 @@ import (
 
 func newApply(io streams) *cobra.Command {
 	var f flowFlags
+	var detailed bool
 	c := &cobra.Command{
 		Use:   "apply [FLOW]",
 		Short: "Run a flow; after a failure, a crash or an edit, run only what must run",
@@ -76,7 +77,10 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			if unwritten != nil {
 				return exit(exitStore, "the run is recorded, its metrics are not: %w", unwritten)
 			}
-			return outcome(res)
+			if err := outcome(res); err != nil || !detailed || len(res.Degraded)+len(res.Skipped) == 0 {
+				return err
+			}
+			return &exitError{code: exitCovered}
 		},
 	}
 	f.add(c)
@@ -88,6 +92,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	c.Flags().StringVar(&f.metrics, "metrics", "", "write what the run did to a `file` that Prometheus reads")
 	c.Flags().StringVar(&f.prices, "prices", "", "what the tokens of models cost, a JSON `file`: {\"date\": …, \"models\": {\"m\": {\"input\": …, \"output\": …}}} in USD per million")
 	c.Flags().BoolVar(&f.yes, "yes", false, "run the steps with effects that --from names again without asking")
+	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 3 if the run succeeded with answers of fallbacks, or without steps that failed and were skipped")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "attempts at once `N`, where the workflow does not say")
 	return c
 }

@@ -97,10 +97,22 @@ func completeFlow(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	return []string{"hcl"}, cobra.ShellCompDirectiveFilterFileExt // directories too
 }
 
-// completeStep lists the steps of the flow that the line names so far.
-func completeStep(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	wf, _ := hcl.Load(flowPath(args))
+// completeStep lists the steps of the flow that the line names so far; behind
+// an opening bracket, the instances that a step has had.
+func completeStep(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var names []string
+	if step, _, in := strings.Cut(typed, "["); in { // those that it had
+		for _, s := range newest(stateOf(c, flowPath(args))) {
+			for _, st := range instancesOf(s.steps(), "step."+strings.TrimPrefix(step, "step.")) {
+				names = append(names, st.Step)
+			}
+			if names != nil {
+				break
+			}
+		}
+		return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
+	}
+	wf, _ := hcl.Load(flowPath(args))
 	if wf != nil {
 		for i := range wf.Steps {
 			names = append(names, wf.Steps[i].Address())
@@ -181,7 +193,9 @@ func completeRunThenStep(c *cobra.Command, args []string, typed string) ([]strin
 		for _, s := range newest(stateOf(c, ".")) {
 			if args[0] == "latest" || strings.HasPrefix(string(s.ID), args[0]) || strings.HasPrefix(string(s.ID), "r_"+args[0]) {
 				for _, st := range s.steps() {
-					names = append(names, st.Step)
+					if strings.Contains(typed, "[") || stepOf(st.Step) == st.Step {
+						names = append(names, st.Step)
+					}
 				}
 				break
 			}

@@ -18,12 +18,13 @@ func newExplain(io streams) *cobra.Command {
 	var f flowFlags
 	c := &cobra.Command{
 		Use:   "explain [FLOW] STEP",
-		Short: "Say at length why a step would run or be reused",
+		Short: "Say at length why a step or instance would run or be reused",
 		Long: `Shows of one step what the plan decided and from what: its keys, the answers of
 its upstreams, its newest record, and the differences between that record and
 now. Runs nothing.`,
 		Example: `  engine explain step.summarize
-  engine explain flow.hcl step.summarize --json`,
+  engine explain flow.hcl step.summarize --json
+  engine explain 'step.chapter["one"]'`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			step := args[len(args)-1]
@@ -65,7 +66,13 @@ func writeExplanation(io streams, e *host.Explanation) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(io.out, "  %-9s %s\n", name, oneLine(fmt.Sprintf(format, args...)))
 	}
-	fmt.Fprintf(io.out, "%s of workflow %q: %s, %s\n", e.Step, e.Workflow, e.Action, oneLine(e.Reason))
+	fmt.Fprintf(io.out, "%s of workflow %q: %s, %s\n", oneLine(e.Step), e.Workflow, e.Action, oneLine(e.Reason))
+	switch {
+	case e.Instances != nil:
+		row("for_each", "%s; one of them: engine explain '%s[…]'", count(*e.Instances, "instance"), e.Step)
+	case e.KnownAfter != "":
+		row("for_each", "instances known after %s", e.KnownAfter)
+	}
 	row("plugin", "%s %s, step type %s, artifact %s", e.Plugin, cmp.Or(e.Version, "(no version)"), e.StepType, e.Artifact.Short())
 	kept := "kept"
 	if e.Volatile {
@@ -74,7 +81,11 @@ func writeExplanation(io streams, e *host.Explanation) {
 	row("effects", "%s; timeout %s; its output is %s", e.Effects, e.Timeout, kept)
 	row("keys", "local   %s", e.Keys.Local)
 	row("", "plan    %s", known(e.Keys.Plan, "its upstreams have ended"))
-	row("", "content %s", known(e.Keys.Content, "its input is evaluated"))
+	if e.Instances != nil || e.KnownAfter != "" {
+		row("", "content each instance has its own")
+	} else {
+		row("", "content %s", known(e.Keys.Content, "its input is evaluated"))
+	}
 	name := "upstream"
 	for _, u := range e.Lineage {
 		row(name, "%s of %s (%s): %s", u.Facet, u.Step, u.Action, compared(u))
@@ -91,9 +102,13 @@ func writeExplanation(io streams, e *host.Explanation) {
 		if !e.HasData {
 			have = "not stored or damaged"
 		}
-		row("", "output %s, %s, %d bytes, after %s", r.Output.Short(), have, r.Data.Size, count(r.Attempts, "attempt"))
+		of := "after " + count(r.Attempts, "attempt")
+		if in := r.Context.Instances; in != nil {
+			of = "of " + count(in.Count, "instance")
+		}
+		row("", "output %s, %s, %d bytes, %s", r.Output.Short(), have, r.Data.Size, of)
 	}
-	if p := r.Context.Producer; p.Step != "" && (p.Run != r.Run || p.Step != r.Step) {
+	if p := r.Context.Producer; p.Step != "" && (p.Run != r.Run || p.Step != e.Step) {
 		row("", "computed by %s in run %s", p.Step, p.Run)
 	}
 	if r.Operator {

@@ -28,6 +28,9 @@ type graphStep struct {
 	Step  string `json:"step"`
 	Uses  string `json:"uses"`
 	State string `json:"state,omitempty"` // as engine show has it; "" without a run
+
+	ForEach   bool  `json:"for_each,omitempty"`  // it stands for all its instances
+	Instances tally `json:"instances,omitempty"` // by state, in the run
 }
 
 // graphEdge says that To needs From.
@@ -113,7 +116,7 @@ func newFlowGraph(wf *hcl.Workflow) *flowGraph {
 		if s.Plugin >= 0 && s.Plugin < len(wf.Plugins) {
 			uses = wf.Plugins[s.Plugin].Name + "." + s.StepType
 		}
-		g.Steps = append(g.Steps, graphStep{Step: s.Address(), Uses: uses})
+		g.Steps = append(g.Steps, graphStep{Step: s.Address(), Uses: uses, ForEach: s.ForEach})
 	}
 	var pairs [][2]int
 	for i := range wf.Steps {
@@ -144,13 +147,16 @@ func newFlowGraph(wf *hcl.Workflow) *flowGraph {
 
 // color gives every step its state in a run.
 func (g *flowGraph) color(s *story) {
-	states := map[string]string{}
+	steps := map[string]*shownStep{}
 	for _, st := range s.steps() {
-		states[st.Step] = st.stateIn(s)
+		steps[st.Step] = st
 	}
 	g.Run = s.ID
 	for i := range g.Steps {
-		g.Steps[i].State = cmp.Or(states[g.Steps[i].Step], "pending")
+		g.Steps[i].State = "pending"
+		if st := steps[g.Steps[i].Step]; st != nil {
+			g.Steps[i].State, g.Steps[i].Instances = cmp.Or(st.stateIn(s), "pending"), st.Instances
+		}
 	}
 }
 
@@ -185,7 +191,12 @@ func styleOf(state string) stateStyle {
 // lines are the two lines of a step's box.
 func (s *graphStep) lines() (name, below string) {
 	name, below = oneLine(strings.TrimPrefix(s.Step, "step.")), oneLine(s.Uses)
-	if s.State != "" {
+	switch {
+	case s.Instances.total() > 0:
+		below += " · " + s.Instances.String()
+	case s.ForEach && s.State == "":
+		below += " · for each"
+	case s.State != "":
 		below += " · " + s.State
 	}
 	return name, below

@@ -105,6 +105,8 @@ type story struct {
 	Counts   host.Counts
 	Took     time.Duration // of the last continuation
 	Outputs  []host.Output
+
+	fans map[string]int // steps whose for_each is known: how many instances
 }
 
 // readStory reads one run's journal. A line that was cut by a kill is passed
@@ -143,6 +145,9 @@ func readStory(state string, id checkpoint.RunID, live bool) (*story, error) {
 
 func (s *story) add(e host.Event) {
 	s.Events = append(s.Events, e)
+	if s.fans[e.Step] > 0 && (e.Type == host.EventSucceeded || e.Type == host.EventFailed || e.Type == host.EventSkipped || e.Type == host.EventCancelled) {
+		return // its instances are counted
+	}
 	switch e.Type {
 	case host.EventRunStarted:
 		if s.Started.IsZero() {
@@ -153,6 +158,12 @@ func (s *story) add(e host.Event) {
 		s.Status, s.Ended, s.Counts, s.Took = e.Status, e.Time, *e.Counts, e.Took
 	case host.EventOutputs:
 		s.Outputs = e.Outputs
+	case host.EventExpanded:
+		if s.fans == nil {
+			s.fans = map[string]int{}
+		}
+		s.fans[e.Step] = e.Instances
+		s.Counts.Total += max(e.Instances, 1) - 1
 	case host.EventSucceeded: // counted here until the run's end brings the counts
 		s.Counts.Ran++
 	case host.EventReused:

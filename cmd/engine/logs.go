@@ -23,7 +23,7 @@ func newLogs(io streams) *cobra.Command {
 		Use:   "logs [RUN] [STEP]",
 		Short: "Print what the steps of a run logged; -f follows it until it ends",
 		Long: `RUN is a run's id, a unique prefix of it, or latest (the default). STEP alone may
-be given too, as step.NAME. Works while the run goes on.`,
+be given too, as step.NAME, with all its instances, or 'step.NAME["key"]'. Works while the run goes on.`,
 		Example: `  engine logs
   engine logs -f
   engine logs r_ab12 step.summarize`,
@@ -38,20 +38,20 @@ be given too, as step.NAME. Works while the run goes on.`,
 			if err != nil {
 				return err
 			}
-			step := ""
-			if args[1] != "" {
-				step = "step." + strings.TrimPrefix(args[1], "step.")
+			step, err := namedStep(args[1])
+			if err != nil {
+				return err
 			}
 			if asJSON {
 				writeVersion(io.out)
 			}
 			show := func(e *host.Event) {
 				switch {
-				case e.Type != host.EventLog || step != "" && e.Step != step:
+				case e.Type != host.EventLog || !covers(step, e.Step):
 				case asJSON:
 					writeJSON(io.out, e)
 				default:
-					fmt.Fprintf(io.out, "%s %-5s %s, attempt %d: %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05.000"), oneLine(e.Level), e.Step, e.Attempt, oneLine(e.Message), fields(e.Fields))
+					fmt.Fprintf(io.out, "%s %-5s %s, attempt %d: %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05.000"), oneLine(e.Level), oneLine(e.Step), e.Attempt, oneLine(e.Message), fields(e.Fields))
 				}
 			}
 			if err := tail(c.Context(), dir, s, follow, show); err != nil {

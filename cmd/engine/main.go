@@ -42,6 +42,7 @@ const (
 	exitOK       = 0
 	exitFailed   = 1 // the run failed
 	exitChanges  = 2 // plan --detailed-exitcode: something to run
+	exitCovered  = 3 // apply --detailed-exitcode: done, but degraded or skipped after a failure
 	exitBudget   = 5 // the budget is used up; the same command goes on once it is raised
 	exitUsage    = 64
 	exitInvalid  = 65 // workflow, values or plugin

@@ -39,9 +39,11 @@ func (m *metrics) Observe(events []host.Event) {
 		e := &events[i]
 		switch e.Type {
 		case host.EventSucceeded:
-			m.attempts["ok"]++
-			m.running += e.Took
-		case host.EventAttemptFailed, host.EventFailed, host.EventCancelled:
+			if e.Attempt > 0 { // else a collection was put together, or a person gave the answer
+				m.attempts["ok"]++
+				m.running += e.Took
+			}
+		case host.EventAttemptFailed, host.EventFailed, host.EventCancelled, host.EventSkipped:
 			if e.Attempt > 0 && e.Error != nil {
 				m.attempts[string(e.Error.Class)]++
 			}

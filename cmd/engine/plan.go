@@ -93,13 +93,19 @@ func writePlan(io streams, p *host.Plan) {
 	}
 	for _, s := range p.Steps { // what is not sandboxed comes first
 		if s.Native && (s.Action == "run" || s.Action == "decide") {
-			fmt.Fprintf(w, "  ! %s runs a native plugin, which is not sandboxed\n", s.Step)
+			fmt.Fprintf(w, "  ! %s runs a native plugin, which is not sandboxed\n", oneLine(s.Step))
 		}
 	}
 	for _, s := range p.Steps {
 		line := fmt.Sprintf("  %-7s %s: %s", s.Action, s.Step, oneLine(s.Reason))
 		if s.Action == "reuse" {
 			line = fmt.Sprintf("  %-7s %s: %s, %s saved (%s)", s.Action, s.Step, s.Checkpoint, saved(s.Saved, s.Tokens), oneLine(s.Reason))
+		}
+		switch {
+		case s.Instances != nil:
+			line += ", " + count(*s.Instances, "instance")
+		case s.KnownAfter != "":
+			line += ", instances known after " + oneLine(s.KnownAfter)
 		}
 		if s.Effects.Changes() && s.Action != "reuse" {
 			line += fmt.Sprintf(" [effects: %s]", s.Effects)

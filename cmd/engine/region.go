@@ -72,12 +72,12 @@ func (r *region) observe(e *host.Event) {
 		}
 	case host.EventStarted:
 		r.leave(e.Step)
-		s := &liveStep{name: e.Step, attempt: e.Attempt, since: e.Time, text: oneLine(e.Reason)}
+		s := &liveStep{name: oneLine(e.Step), attempt: e.Attempt, since: e.Time, text: oneLine(e.Reason)}
 		r.steps[e.Step] = s
 		r.running = append(r.running, s)
 	case host.EventAttemptFailed:
 		s := r.leave(e.Step)
-		*s = liveStep{name: e.Step, attempt: e.Attempt, until: e.Time.Add(e.Delay), text: oneLine(e.Error.Error())}
+		*s = liveStep{name: oneLine(e.Step), attempt: e.Attempt, until: e.Time.Add(e.Delay), text: oneLine(e.Error.Error())}
 		r.steps[e.Step] = s
 		r.waiting = append(r.waiting, s)
 	case host.EventSucceeded:
@@ -93,7 +93,7 @@ func (r *region) observe(e *host.Event) {
 		}
 		r.ran++
 		r.end(e.Step)
-		r.failed = append(r.failed, &liveStep{name: e.Step, text: oneLine(e.Error.Error())})
+		r.failed = append(r.failed, &liveStep{name: oneLine(e.Step), text: oneLine(e.Error.Error())})
 	case host.EventProgress:
 		if s := r.steps[e.Step]; s != nil {
 			s.fraction = e.Fraction

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,8 @@ type shownStep struct {
 	Persisted  bool          `json:"persisted"`
 	Reason     string        `json:"reason,omitempty"`
 	Saved      time.Duration `json:"saved_ns,omitempty"`
-	Error      *sdk.Error    `json:"error,omitempty"` // why it failed before an attempt began
+	Error      *sdk.Error    `json:"error,omitempty"`     // why it failed before an attempt began
+	Instances  tally         `json:"instances,omitempty"` // of a step with for_each, by state
 }
 
 // shownTry is one attempt.
@@ -52,6 +54,7 @@ func (s *story) steps() []*shownStep {
 		}
 		st.add(e)
 	}
+	gatherInstances(s, order)
 	return order
 }
 
@@ -67,6 +70,8 @@ func (st *shownStep) add(e *host.Event) {
 		st.State = "preparing" // it said something before its first attempt
 	}
 	switch e.Type {
+	case host.EventExpanded:
+		st.State, st.Error = "running", nil
 	case host.EventStarted:
 		st.State, st.Error = "running", nil
 		st.Attempts = append(st.Attempts, shownTry{Attempt: e.Attempt, Started: e.Time, Open: true})
@@ -98,6 +103,10 @@ func (st *shownStep) add(e *host.Event) {
 		end()
 	case host.EventSkipped:
 		st.State, st.Reason = "skipped", e.Reason
+		if e.Attempt == 0 {
+			st.Error = e.Error
+		}
+		end()
 	case host.EventCancelled:
 		st.State = "cancelled"
 		end()
@@ -118,7 +127,7 @@ func newShow(io streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [RUN] [STEP]",
 		Short: "Show what a run did: states, attempts, errors, checkpoints, why steps were reused",
-		Long:  "RUN is a run's id, a unique prefix of it, or latest (the default). Works while the run goes on.",
+		Long:  "RUN is a run's id, a unique prefix of it, or latest (the default). STEP may be an\ninstance, 'step.NAME[\"key\"]'. Works while the run goes on.",
 		Example: `  engine show
   engine show r_ab12 step.summarize
   engine show latest --json`,
@@ -130,25 +139,21 @@ func newShow(io streams) *cobra.Command {
 				return err
 			}
 			steps := s.steps()
-			if args[1] != "" {
-				want := "step." + strings.TrimPrefix(args[1], "step.")
-				var one []*shownStep
-				for _, st := range steps {
-					if st.Step == want {
-						one = append(one, st)
-					}
-				}
-				if len(one) == 0 {
+			want, err := namedStep(args[1])
+			if err != nil {
+				return err
+			}
+			if want != "" {
+				if steps = slices.DeleteFunc(steps, func(st *shownStep) bool { return !covers(want, st.Step) }); len(steps) == 0 {
 					return exit(exitUsage, "run %s has no step %q; see: engine show %s", s.ID, args[1], s.ID)
 				}
-				steps = one
 			}
 			if asJSON {
 				writeVersion(io.out)
 				writeJSON(io.out, map[string]any{"type": "run", "run": s.ID, "workflow": s.Workflow, "status": s.Status, "started": s.Started, "counts": s.Counts, "steps": steps})
 				return nil
 			}
-			writeStory(io, s, steps, args[1] != "")
+			writeStory(io, s, steps, want != "")
 			return nil
 		},
 	}
@@ -157,11 +162,18 @@ func newShow(io streams) *cobra.Command {
 	return c
 }
 
+// maxFailed bounds how many failed instances of a step the overview names.
+const maxFailed = 5
+
 func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 	w := io.out
 	fmt.Fprintf(w, "run %s of workflow %q: %s, started %s\n", s.ID, s.Workflow, s.Status, s.Started.Local().Format(time.DateTime))
 	for _, st := range steps {
-		fmt.Fprintf(w, "  %-11s %s", st.stateIn(s), st.Step)
+		fan := stepOf(st.Step)
+		if fan != st.Step && (!full || len(steps) > 1) {
+			continue // told with its step
+		}
+		fmt.Fprintf(w, "  %-11s %s", st.stateIn(s), oneLine(st.Step))
 		if st.Checkpoint != "" {
 			fmt.Fprintf(w, " (%s", st.Checkpoint)
 			if !st.Persisted {
@@ -169,7 +181,7 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 			}
 			fmt.Fprint(w, ")")
 		}
-		if n := len(st.Attempts); n > 0 {
+		if n := len(st.Attempts); n > 0 && st.Instances == nil {
 			fmt.Fprintf(w, ", %s", count(n, "attempt"))
 			if last := &st.Attempts[n-1]; !last.Open {
 				fmt.Fprintf(w, ", %s", short(last.Took))
@@ -178,7 +190,18 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 		if st.Reason != "" {
 			fmt.Fprintf(w, ": %s", oneLine(st.Reason))
 		}
+		if n := st.Instances.total(); n > 0 {
+			fmt.Fprintf(w, ": %s: %s", count(n, "instance"), st.Instances)
+		}
 		fmt.Fprintln(w)
+		if st.Instances != nil {
+			is := instancesOf(steps, st.Step)
+			if !full {
+				is = slices.DeleteFunc(is, func(i *shownStep) bool { return i.stateIn(s) != "failed" })
+			}
+			writeInstances(io, s, st.Step, is, map[bool]int{true: maxListed, false: maxFailed}[full])
+			continue
+		}
 		if st.Error != nil {
 			fmt.Fprintf(w, "              %s\n", oneLine(st.Error.Error()))
 		}

@@ -37,7 +37,7 @@ type stats struct {
 	Days       []dayStats                   `json:"days"`  // local time, oldest first
 }
 
-// stepStats is one step of one workflow.
+// stepStats is one step of one workflow, with all its instances.
 type stepStats struct {
 	Workflow  string         `json:"workflow"`
 	Step      string         `json:"step"`
@@ -152,14 +152,14 @@ func sumUp(ss []*story, workflow string, since time.Time) *stats {
 			if e.Step == "" {
 				continue
 			}
-			step := at(steps, key{s.Workflow, e.Step}, func(k key) *stepStats {
+			step := at(steps, key{s.Workflow, stepOf(e.Step)}, func(k key) *stepStats {
 				return &stepStats{Workflow: k.workflow, Step: k.step, Classes: map[string]int{}}
 			})
 			if e.Type == host.EventReused {
 				step.Reused++
 			}
 			class, ended := attemptEnd(e)
-			if !ended {
+			if !ended || e.Error != nil && e.Error.Code == host.CodeInstancesFailed {
 				continue
 			}
 			hour := at(hours, local.Hour(), func(h int) *hourStats { return &hourStats{Hour: h} })
@@ -211,9 +211,13 @@ func sumUp(ss []*story, workflow string, since time.Time) *stats {
 func attemptEnd(e *host.Event) (class string, ended bool) {
 	switch e.Type {
 	case host.EventSucceeded:
-		return "", true
+		return "", e.Attempt > 0 // else a collection was put together, or a person gave the answer
 	case host.EventAttemptFailed, host.EventFailed:
 		return string(e.Error.Class), true
+	case host.EventSkipped: // it failed, if an attempt ended with it
+		if e.Attempt > 0 && e.Error != nil {
+			return string(e.Error.Class), true
+		}
 	}
 	return "", false
 }

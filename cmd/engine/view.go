@@ -210,7 +210,7 @@ func (v *textApply) Observe(events []host.Event) {
 
 func (v *textApply) line(e *host.Event) string {
 	word := func(format string, args ...any) string {
-		return fmt.Sprintf("  %-10s %s", e.Type, e.Step) + fmt.Sprintf(format, args...)
+		return fmt.Sprintf("  %-10s %s", e.Type, oneLine(e.Step)) + fmt.Sprintf(format, args...)
 	}
 	switch e.Type {
 	case host.EventRunStarted:
@@ -244,7 +244,7 @@ func (v *textApply) line(e *host.Event) string {
 		}
 		return word("%s", s)
 	case host.EventAttemptFailed:
-		return fmt.Sprintf("  %-10s %s, attempt %d after %s: %s; %s", "retry", e.Step, e.Attempt, short(e.Took), oneLine(e.Error.Error()), again(e))
+		return fmt.Sprintf("  %-10s %s, attempt %d after %s: %s; %s", "retry", oneLine(e.Step), e.Attempt, short(e.Took), oneLine(e.Error.Error()), again(e))
 	case host.EventSucceeded:
 		s := fmt.Sprintf(" in %s", short(e.Took))
 		if e.Reason != "" {
@@ -258,11 +258,17 @@ func (v *textApply) line(e *host.Event) string {
 		}
 		return word("%s", s)
 	case host.EventFailed:
+		if e.Error.Code == host.CodeInstancesFailed {
+			return word(": %s", oneLine(e.Error.Message))
+		}
 		if e.Attempt == 0 {
 			return word(" before an attempt began: %s", oneLine(e.Error.Error()))
 		}
 		return word(", attempt %d after %s: %s", e.Attempt, short(e.Took), oneLine(e.Error.Error()))
 	case host.EventSkipped:
+		if e.Error != nil {
+			return word(" (%s): %s", oneLine(e.Reason), oneLine(e.Error.Error()))
+		}
 		return word(" (%s)", oneLine(e.Reason))
 	case host.EventCancelled:
 		return word("")
@@ -273,7 +279,7 @@ func (v *textApply) line(e *host.Event) string {
 	case host.EventUndoFailed:
 		return fmt.Sprintf("  %-10s %s after %s: %s", "not undone", e.Step, short(e.Took), oneLine(e.Error.Error()))
 	case host.EventLog:
-		return fmt.Sprintf("  %-10s %s: %s", oneLine(e.Level), e.Step, oneLine(e.Message)) + fields(e.Fields)
+		return fmt.Sprintf("  %-10s %s: %s", oneLine(e.Level), oneLine(e.Step), oneLine(e.Message)) + fields(e.Fields)
 	}
 	return ""
 }
@@ -331,12 +337,13 @@ func (v *textApply) close() {}
 // failures says what failed, what is safe, and how to go on.
 func (v *textApply) failures(res *host.Result) {
 	w := v.io.err
+	v.covered(res)
 	for _, f := range res.Failures {
 		after := " after " + count(f.Attempts, "attempt")
 		if f.Attempts == 0 {
 			after = " before an attempt began"
 		}
-		fmt.Fprintf(w, "\n%s failed%s: %s\n", f.Step, after, indented(f.Error.Error()))
+		fmt.Fprintf(w, "\n%s failed%s: %s\n", oneLine(f.Step), after, indented(f.Error.Error()))
 		if f.Error.Path != "" {
 			fmt.Fprintf(w, "  at %s of its input\n", escape(f.Error.Path))
 		}
@@ -359,6 +366,29 @@ func (v *textApply) failures(res *host.Result) {
 		fmt.Fprintf(w, "\nEverything that succeeded is kept (%s). What is unknown must be settled first, as said above;\nto see more: engine show %s\n", count(res.Counts.Ran+res.Counts.Reused, "step"), res.Run.ID)
 	} else if res.Opened && (len(res.Failures) > 0 || res.Run.Error != nil) {
 		fmt.Fprintf(w, "\nEverything that succeeded is kept (%s). To go on, run the same command again;\nto see more: engine show %s\n", count(res.Counts.Ran+res.Counts.Reused, "step"), res.Run.ID)
+	}
+}
+
+// covered says which answers are not what the flow asked for, though the run
+// went on.
+func (v *textApply) covered(res *host.Result) {
+	w := v.io.err
+	for k, f := range res.Skipped {
+		if k == maxListed {
+			fmt.Fprintf(w, "skipped after a failure: and %d more\n", len(res.Skipped)-k)
+			break
+		}
+		fmt.Fprintf(w, "skipped after a failure: %s: %s\n", oneLine(f.Step), oneLine(f.Error.Error()))
+	}
+	if n := len(res.Degraded); n > 0 {
+		more := ""
+		if n > maxListed {
+			more = fmt.Sprintf(" and %d more", n-maxListed)
+		}
+		fmt.Fprintf(w, "degraded, answered by a fallback: %s%s\n", oneLine(strings.Join(res.Degraded[:min(n, maxListed)], ", ")), more)
+	}
+	if res.Run.Status == checkpoint.RunSucceeded && len(res.Skipped)+len(res.Degraded) > 0 {
+		fmt.Fprintln(w, "The next apply asks these again.")
 	}
 }
 

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/host"
+)
+
+// stepOf is the step of an address, which may be that of an instance.
+func stepOf(address string) string {
+	step, _, _ := strings.Cut(address, "[")
+	return step
+}
+
+// covers reports whether what a person named, a step or an instance, is or
+// contains the address of an event.
+func covers(named, address string) bool {
+	return named == "" || named == address || named == stepOf(address)
+}
+
+// namedStep is an address that a person typed, as events have it; "" stays.
+func namedStep(typed string) (string, error) {
+	if typed == "" {
+		return "", nil
+	}
+	address, err := host.Address(typed)
+	if err != nil {
+		return "", &exitError{exitUsage, err}
+	}
+	return address, nil
+}
+
+// tally counts the instances of a step by state.
+type tally map[string]int
+
+// tallied are the states in the order in which a tally tells them.
+var tallied = []string{"failed", "interrupted", "running", "waiting for a retry", "preparing", "cancelled", "skipped", "reused", "succeeded", "pending"}
+
+func (t tally) total() (n int) {
+	for _, k := range t {
+		n += k
+	}
+	return n
+}
+
+// String is "3 failed, 997 succeeded".
+func (t tally) String() string {
+	var parts []string
+	for _, state := range tallied {
+		if t[state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", t[state], state))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// state is that of a fan-out that has not ended.
+func (t tally) state() string {
+	for _, state := range tallied[:5] {
+		if t[state] > 0 {
+			return cmp.Or(map[string]string{"preparing": "running"}[state], state)
+		}
+	}
+	return "running"
+}
+
+// gatherInstances gives every fan-out among steps its tally; of those that have
+// not been heard of it counts as pending.
+func gatherInstances(s *story, steps []*shownStep) {
+	fans := map[string]*shownStep{}
+	for _, st := range steps {
+		if n, ok := s.fans[st.Step]; ok && st.State != "reused" {
+			st.Instances = tally{"pending": n}
+			fans[st.Step] = st
+		}
+	}
+	for _, st := range steps {
+		if fan := fans[stepOf(st.Step)]; fan != nil && fan != st {
+			fan.Instances[st.stateIn(s)]++
+			fan.Instances["pending"]--
+		}
+	}
+	for _, fan := range fans {
+		if fan.Instances["pending"] <= 0 {
+			delete(fan.Instances, "pending")
+		}
+		if fan.State == "running" || fan.State == "preparing" {
+			fan.State = fan.Instances.state()
+			if s.Status == checkpoint.RunInterrupted && fan.State != "failed" {
+				fan.State = "interrupted"
+			}
+		}
+	}
+}
+
+// instancesOf are the instances of a step, by position, or in the order of
+// their keys.
+func instancesOf(steps []*shownStep, step string) []*shownStep {
+	var is []*shownStep
+	for _, st := range steps {
+		if st.Step != step && stepOf(st.Step) == step {
+			is = append(is, st)
+		}
+	}
+	slices.SortStableFunc(is, func(a, b *shownStep) int {
+		x, y := a.Step[len(step):], b.Step[len(step):]
+		return cmp.Or(cmp.Compare(position(x), position(y)), strings.Compare(x, y))
+	})
+	return is
+}
+
+// position is that of an instance named [3]; -1 for one with a key.
+func position(brackets string) int {
+	n, err := strconv.Atoi(strings.Trim(brackets, "[]"))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// maxListed bounds how many instances of one state are listed in a view.
+const maxListed = 20
+
+// writeInstances lists the instances of a step: one line for each that has
+// something to tell, the others together.
+func writeInstances(io streams, s *story, step string, is []*shownStep, limit int) {
+	told, rest := map[string]int{}, map[string][]string{}
+	for _, st := range is {
+		state, name := st.stateIn(s), oneLine(st.Step[len(step):])
+		why := st.problem()
+		if why == "" {
+			rest[state] = append(rest[state], name)
+			continue
+		}
+		if told[state]++; told[state] <= limit {
+			fmt.Fprintf(io.out, "    %-11s %s%s\n", state, name, why)
+		}
+	}
+	for _, state := range tallied {
+		if more := told[state] - limit; more > 0 {
+			fmt.Fprintf(io.out, "    %-11s and %d more\n", state, more)
+		}
+		if names := ranges(rest[state]); len(names) > maxListed {
+			fmt.Fprintf(io.out, "    %-11s %s and %d more\n", state, strings.Join(names[:maxListed], " "), len(names)-maxListed)
+		} else if len(names) > 0 {
+			fmt.Fprintf(io.out, "    %-11s %s\n", state, strings.Join(names, " "))
+		}
+	}
+}
+
+// problem is what a line of an instance says behind its name; "" if all went
+// well at once.
+func (st *shownStep) problem() string {
+	var last *shownTry
+	if n := len(st.Attempts); n > 0 {
+		last = &st.Attempts[n-1]
+	}
+	switch {
+	case st.Error != nil:
+		return ": " + oneLine(st.Error.Error())
+	case last != nil && last.Error != nil:
+		return fmt.Sprintf(", %s: %s", count(len(st.Attempts), "attempt"), oneLine(last.Error.Error()))
+	case st.State == "skipped":
+		return ": " + oneLine(st.Reason)
+	case len(st.Attempts) > 1:
+		return ", " + count(len(st.Attempts), "attempt")
+	}
+	return ""
+}
+
+// ranges writes neighbours among names in brackets as one: [0]–[41].
+func ranges(names []string) (out []string) {
+	for from := 0; from < len(names); {
+		to := from + 1
+		for to < len(names) && position(names[from]) >= 0 && position(names[to]) == position(names[to-1])+1 {
+			to++
+		}
+		switch {
+		case to-from > 2:
+			out = append(out, names[from]+"–"+names[to-1])
+		default:
+			out = append(out, names[from:to]...)
+		}
+		from = to
+	}
+	return out
+}

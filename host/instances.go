@@ -1,0 +1,195 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/recovery"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// foresee evaluates before a run what it will evaluate: of every step with
+// for_each that is not reused its instances, as far as what for_each names is
+// known. The run that is returned is never driven; close frees it.
+func (s *session) foresee() *run {
+	r := s.h.newRun(s)
+	for _, i := range s.f.graph.Order() {
+		if s.f.steps[i].ForEach && s.plan.Steps[i].Head == nil && s.plan.Steps[i].Action != recovery.Untouched {
+			r.foreseeInstances(i)
+		}
+	}
+	return r
+}
+
+// foreseeInstances makes the instances of step i known, if they can be.
+func (r *run) foreseeInstances(i int32) {
+	if r.waitsFor(i) >= 0 {
+		return
+	}
+	w := &work{unit: unit{i, -1}, ctx: r.ctx}
+	if r.expand(w); w.fanout != nil {
+		r.fanouts[i] = w.fanout
+	}
+}
+
+// waitsFor is the step that must end before the instances of step i are known;
+// -1 if there is none.
+func (r *run) waitsFor(i int32) int32 {
+	for _, ref := range r.s.f.graph.EachRefs(i) {
+		if !r.results[ref.Step].state.Ended() && (!ref.Paired || r.fanouts[ref.Step] == nil) {
+			if next := r.waitsFor(ref.Step); ref.Paired && next >= 0 {
+				return next
+			}
+			return ref.Step
+		}
+	}
+	return -1
+}
+
+// instances says how many instances step i has, or what they wait for.
+func (r *run) instances(ctx context.Context, i int32, ps *PlannedStep) {
+	if !r.s.f.steps[i].ForEach {
+		return
+	}
+	if f := r.fanouts[i]; f != nil {
+		n := len(f.each)
+		ps.Instances = &n
+		return
+	}
+	if hd := r.s.plan.Steps[i].Head; hd != nil && hd.Facets != nil {
+		if rec, err := r.h.o.Store.Record(ctx, r.h.o.Tenant, hd.Seq); err == nil && rec.Context.Instances != nil {
+			ps.Instances = &rec.Context.Instances.Count
+		}
+		return
+	}
+	if u := r.waitsFor(i); u >= 0 {
+		ps.KnownAfter = r.s.f.steps[u].address
+	}
+}
+
+// explainInstance says of one instance what explain says of a step.
+func (r *run) explainInstance(ctx context.Context, i int32, name string, e *Explanation) error {
+	s, st := r.s, &r.s.f.steps[i]
+	e.Step, e.Keys = instanceAddress(st.address, name), Keys{Local: s.defs[i].Instance}
+	whole := e.PlannedStep
+	e.PlannedStep = PlannedStep{Step: e.Step, Action: whole.Action, Reason: whole.Reason, Effects: whole.Effects, Native: whole.Native}
+	if r.fanouts[i] == nil {
+		r.foreseeInstances(i)
+	}
+	record := s.index.Head(st.address, name)
+	f := r.fanouts[i]
+	w := &work{unit: unit{i, -1}, ctx: ctx, in: recovery.Instance{Name: name}}
+	if f == nil {
+		e.Action, e.Reason = "decide", "its instances are not known before "+s.f.steps[max(r.waitsFor(i), 0)].address+" has ended"
+	} else {
+		k := slices.IndexFunc(f.in, func(in recovery.Instance) bool { return in.Name == name })
+		if k < 0 {
+			return unknownInstance(st.address, name, f)
+		}
+		w.inst, w.in = int32(k), f.in[k]
+		w.attempt = max(f.attempts[k], 0) + 1
+		e.Keys.Local = checkpoint.Numbered(s.defs[i].Instance, w.in.Occurrence)
+		if known := r.foreseeInstance(w, e); known && w.reused != nil {
+			record = w.reused
+		}
+		e.Keys.Plan, e.Keys.Content = w.key, w.content
+	}
+	if err := s.explainRecord(ctx, e, record); err != nil {
+		return err
+	}
+	s.explainLineage(e, r.refs(w))
+	if e.Record != nil && f != nil {
+		s.explainChanges(e, i, r.parts(w), r.refs(w), w.lineage)
+	}
+	return nil
+}
+
+// foreseeInstance decides w as the run would, if all that it names is known.
+func (r *run) foreseeInstance(w *work, e *Explanation) (known bool) {
+	s, i := r.s, w.step
+	if _, skipped := r.above(w.unit); skipped {
+		e.Action, e.Reason = "skip", r.skipReason(w.unit, nil)
+		return true
+	}
+	for _, ref := range s.f.graph.AllRefs(i) {
+		if !r.results[ref.Step].state.Ended() {
+			e.Action, e.Reason = "decide", "unknown until "+s.f.steps[ref.Step].address+": reused if what it gives this instance is the same"
+			return false
+		}
+	}
+	switch {
+	case r.decide(w):
+		e.Action, e.Reason = "run", w.reason
+	case w.err != nil && w.err.Code == CodeOutcomeUnknown:
+		e.Action, e.Reason = "blocked", w.err.Message
+	case w.err != nil:
+		e.Action, e.Reason = "run", "fails: "+w.err.Message
+	case w.end == endSkipped:
+		e.Action, e.Reason = "skip", r.skipReason(w.unit, w)
+	case w.reused != nil:
+		h := w.reused
+		e.Action, e.Reason, e.Checkpoint, e.Saved, e.Tokens = "reuse", "unchanged", h.ID, h.Took, h.Tokens
+		if h.Step != s.f.steps[i].address || h.Instance != w.in.Name {
+			e.Reason = "moved from " + instanceAddress(h.Step, h.Instance)
+		}
+	}
+	return true
+}
+
+func unknownInstance(step, name string, f *fanout) error {
+	names := make([]string, len(f.in))
+	for k := range f.in {
+		names[k] = instanceAddress(step, f.in[k].Name)
+	}
+	have := "it has none"
+	if n := len(names); n > 0 {
+		have = fmt.Sprintf("it has %d, %s to %s", n, names[0], names[n-1])
+	}
+	return &UsageError{fmt.Sprintf("%s has no instance %s; %s.%s", step, name, have, hcl.DidYouMean(instanceAddress(step, name), names))}
+}
+
+// explainRecord takes the record into e, and what of it can be read back.
+func (s *session) explainRecord(ctx context.Context, e *Explanation, hd *checkpoint.Head) error {
+	if hd == nil {
+		return nil
+	}
+	rec, err := s.h.o.Store.Record(ctx, s.h.o.Tenant, hd.Seq)
+	if err != nil {
+		if !lost(err) {
+			return &storeError{err}
+		}
+		rec = &checkpoint.Record{Head: *hd} // what made it is lost
+	}
+	e.Record, e.HasData = rec, hd.HasData() && !s.options.Lost[hd.Data.Seq]
+	return nil
+}
+
+// explainLineage compares what refs name with what the record was made from.
+func (s *session) explainLineage(e *Explanation, refs []recovery.Ref) {
+	was := map[string]sdk.Digest{}
+	if e.Record != nil {
+		for _, u := range e.Record.Context.Upstream {
+			was[u.Step+" "+u.Facet.String()] = u.Digest
+		}
+	}
+	for _, r := range refs {
+		x := ExplainedFacet{Step: s.f.steps[r.Step].address, Facet: r.Facet, Action: s.action(r.Step)}
+		x.Record = was[x.Step+" "+x.Facet.String()]
+		if hd := s.plan.Steps[r.Step].Head; hd != nil {
+			x.Now = hd.Facet(r.Facet)
+		}
+		e.Lineage = append(e.Lineage, x)
+	}
+}
+
+// explainChanges names the differences between the record and now.
+func (s *session) explainChanges(e *Explanation, i int32, parts []checkpoint.NamedDigest, refs []recovery.Ref, lineage []sdk.Digest) {
+	e.Changes = append(e.Changes, recovery.Changes(&e.Record.Context, parts, s.upstream(refs, lineage))...)
+	a := s.f.artifacts[s.f.steps[i].Plugin]
+	if c := e.Record.Context; c.Artifact != a.Digest {
+		e.Changes = append([]recovery.Change{{Part: "plugin " + e.Plugin, Old: c.Artifact.String(), New: a.Digest.String()}}, e.Changes...)
+	}
+}
