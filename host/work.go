@@ -244,7 +244,7 @@ func (r *run) readable(w *work, h *checkpoint.Head) bool {
 		_, err = r.outputs.get(w.unit, h.Data)
 	case checkpoint.SkippedFailure:
 		var rec *checkpoint.Record
-		if rec, err = r.h.o.Store.Record(w.ctx, r.h.o.Tenant, h.Seq); err == nil {
+		if rec, err = r.h.o.Store.Record(r.ctx, r.h.o.Tenant, h.Seq); err == nil {
 			w.failure = rec.Context.Error
 		}
 	}
