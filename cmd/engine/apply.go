@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/checkpoint/pebblestore"
 	"github.com/retrace-dev/engine/host"
+	"github.com/retrace-dev/engine/host/control"
 	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -55,9 +57,21 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			if err != nil {
 				return err
 			}
+			ctx, cancel := context.WithCancelCause(c.Context())
+			defer cancel(nil)
+			now := newLive(l.flow.Workflow().Name, cancel)
+			socket, err := control.Listen(l.state, now)
+			if err != nil {
+				l.log.Warn("engine cancel cannot reach this run", "cause", err)
+			} else {
+				defer socket.Close()
+			}
 			j := newJournal(l.state)
 			m := newMetrics(l.flow.Workflow().Name)
-			res, err := apply(c, &f, l, io, store, host.Observers(j, m, v))
+			res, err := apply(ctx, &f, l, io, store, host.Observers(j, m, now, v))
+			if socket != nil {
+				socket.Stop() // the next process's lies in the same place
+			}
 			if cerr := store.Close(); err == nil && cerr != nil {
 				err = exit(exitStore, "%w", cerr)
 			}
@@ -97,7 +111,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	return c
 }
 
-func apply(c *cobra.Command, f *flowFlags, l *loaded, io streams, store *pebblestore.Store, seen host.Observer) (*host.Result, error) {
+func apply(ctx context.Context, f *flowFlags, l *loaded, io streams, store *pebblestore.Store, seen host.Observer) (*host.Result, error) {
 	network := operation.NewNetwork(operation.NetworkOptions{})
 	defer network.Close()
 	list, err := prices(f.prices)
@@ -111,7 +125,7 @@ func apply(c *cobra.Command, f *flowFlags, l *loaded, io streams, store *pebbles
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
-	return h.Apply(c.Context(), l.flow, l.values, l.options)
+	return h.Apply(ctx, l.flow, l.values, l.options)
 }
 
 // lostFile marks a state whose store has lost records that were known to be

@@ -52,6 +52,13 @@ func completions(root *cobra.Command) {
 			}
 		case "show", "logs":
 			c.ValidArgsFunction = completeRunThenStep
+		case "cancel":
+			c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+				if len(args) > 0 {
+					return nil, cobra.ShellCompDirectiveNoFileComp
+				}
+				return completeRun(c, nil, typed)
+			}
 		case "diff":
 			c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 				if len(args) > 1 {

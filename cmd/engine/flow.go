@@ -201,7 +201,7 @@ func openStore(ctx context.Context, io streams, dir string, timeout time.Duratio
 		}
 		if !told && time.Since(begin) > time.Second/2 {
 			told = true
-			fmt.Fprintf(io.err, "waiting for pid %d, which has %s since %s\n", locked.PID, dir, time.Since(locked.Since).Round(time.Second))
+			fmt.Fprintf(io.err, "waiting for pid %d,%s which has %s since %s\n", locked.PID, owned(dir), dir, time.Since(locked.Since).Round(time.Second))
 		}
 		select {
 		case <-ctx.Done():

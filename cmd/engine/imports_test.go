@@ -39,6 +39,7 @@ var imports = map[string][]string{
 	"recovery":               {"checkpoint", "sdk"},
 	"host/loader":            {"sdk"},
 	"host/operation":         {"sdk"},
+	"host/control":           {"checkpoint", "sdk"},
 	"host/wasm":              {"sdk", "host/loader"},
 	"host/subprocess":        {"sdk", "sdk/wire", "host/loader"},
 	"host":                   {"hcl", "recovery", "checkpoint", "sdk", "host/loader", "host/operation"},

@@ -74,7 +74,7 @@ func readStore(l *loaded) (checkpoint.Store, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return checkpoint.NewMemoryStore(), nil
 	case errors.Is(err, pebblestore.ErrLocked):
-		return nil, exit(exitLocked, "%w; a plan cannot be made while a run goes on", err)
+		return nil, held(l.state, err, "a plan cannot be made")
 	}
 	return nil, exit(exitStore, "%w", err)
 }

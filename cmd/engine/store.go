@@ -36,7 +36,7 @@ func openToRead(io streams, state string) (*pebblestore.Store, error) {
 	}
 	s, err := pebblestore.OpenReadOnly(filepath.Join(state, "store"), pebblestore.Options{Logger: logger(io)})
 	if errors.Is(err, pebblestore.ErrLocked) {
-		return nil, exit(exitLocked, "%w", err)
+		return nil, held(state, err, "the store cannot be read")
 	}
 	if err != nil {
 		return nil, exit(exitStore, "%w", err)
