@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -134,7 +135,7 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 	}
 	failed := map[string]bool{} // attempts that said themselves that they failed
 	for _, a := range attempts {
-		if a.Error != nil && !ambiguous(a.Error.Class) {
+		if a.Error != nil && !ambiguous(a.Error) {
 			failed[fmt.Sprint(instanceAddress(a.Step, a.Instance), " ", a.Attempt)] = true
 		}
 	}
@@ -162,7 +163,11 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 }
 
 // ambiguous classes say that an attempt ended, not what it had done by then.
-func ambiguous(c sdk.Class) bool {
+func ambiguous(err *sdk.Error) bool {
+	if err.Code == loader.CodeStart {
+		return false // its program never ran
+	}
+	c := err.Class
 	return c == sdk.ClassTimeout || c == sdk.ClassPluginCrash || c == sdk.ClassCancelled
 }
 

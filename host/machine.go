@@ -599,7 +599,7 @@ func (m *machine) nextFallback(i int32, err *sdk.Error) int32 {
 // unknownOutcome: an attempt of a step that must happen once ended without
 // saying whether it happened.
 func (m *machine) unknownOutcome(i int32, err *sdk.Error) bool {
-	return m.policy(i).Effects == sdk.EffectsOnce && ambiguous(err.Class)
+	return m.policy(i).Effects == sdk.EffectsOnce && ambiguous(err)
 }
 
 func (m *machine) jitter(i int32) checkpoint.Fingerprint {

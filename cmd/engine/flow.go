@@ -146,8 +146,20 @@ func readFlow(path string) (*hcl.Workflow, hcl.Diagnostics) {
 	return wf, diags
 }
 
+// cacheDir is where compiled modules are kept: the user's cache, so that a
+// module is compiled once for all flows, or the state where there is none.
+func cacheDir(state string) string {
+	if dir, err := os.UserCacheDir(); err == nil {
+		dir = filepath.Join(dir, "engine", "modules")
+		if os.MkdirAll(dir, 0o700) == nil {
+			return dir
+		}
+	}
+	return filepath.Join(state, "cache")
+}
+
 // load reads, checks and binds a flow. What is wrong with it is reported to v.
-// cached keeps compiled modules in the state directory, which only a run needs.
+// cached keeps compiled modules, which only a run needs.
 func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loaded, error) {
 	l := &loaded{dir: flowDir(path), log: logger(io)}
 	l.state = stateDir(f.state, l.dir)
@@ -157,7 +169,7 @@ func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loa
 	}
 	cache := ""
 	if cached {
-		cache = filepath.Join(l.state, "cache")
+		cache = cacheDir(l.state)
 	}
 	ls, err := loaders(cache, l.log)
 	if err != nil {

@@ -156,7 +156,7 @@ or an edit the same command runs only what must run.`,
 	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newDiff(io), newCancel(io), newExplain(io), newGraph(io), newLogs(io), newStats(io), newCompletion(io), newVersion(io))
 	root.AddCommand(newCheckpoints(io), newGC(io), newStore(io)) // the store
 	root.AddCommand(newFmt(io))
-	root.AddCommand(newPlugin(io)) // for authors of steps
+	root.AddCommand(newPlugin(io), newInit(io)) // for authors of steps
 	completions(root)
 	return root
 }

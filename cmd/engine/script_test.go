@@ -30,12 +30,14 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cache := t.TempDir() // one for all: a module is compiled once
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ROOT", root)
 			e.Setenv("GUESTS", filepath.Join(root, "host/wasm/testdata/guests"))
 			e.Setenv("ENGINE_STATE", "")
+			e.Setenv("XDG_CACHE_HOME", cache)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace, "await": await, "models": models, "asked": asked},

@@ -78,6 +78,10 @@ func def[T comparable](p *T, v T) {
 	}
 }
 
+// CodeStart is the code of the error (ClassPluginCrash) of a native plugin that
+// ended before it could be asked anything.
+const CodeStart = "start"
+
 // Std begins the source of a plugin that ships with the engine, "std/text". The
 // path of a file that is given to Open never begins so.
 const Std = "std/"

@@ -14,6 +14,7 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 
+	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/sdk"
 	"github.com/retrace-dev/engine/sdk/wire"
 )
@@ -93,7 +94,7 @@ func (p *process) connect() error {
 
 // startError says why there was no handshake, by what was seen.
 func (p *process) startError(path string, timeout time.Duration, err error, how string, ended bool) *sdk.Error {
-	e := &sdk.Error{Class: sdk.ClassPluginCrash, Code: "start", Stderr: p.stderr.text()}
+	e := &sdk.Error{Class: sdk.ClassPluginCrash, Code: loader.CodeStart, Stderr: p.stderr.text()}
 	first, whole := p.stdout.firstLine()
 	handshake := looksLikeHandshake(first)
 	switch {
