@@ -50,6 +50,31 @@
 // them was skipped? So that the reason a step was skipped for does not depend
 // on which of its upstreams happened to end first.
 //
+// Why is a collection one node of the graph? What is above and below a step is
+// known before its instances are. Planning stays linear in the steps as they
+// are written, and a step below is decided by one digest, not by thousands.
+// Instances exist in the run alone, behind the nodes of the steps.
+//
+// Why do instances not count what for_each names? It says which instances there
+// are, not what one of them computes. If it counted, one new element would run
+// all of them again. What an instance is given, the parts of `each` that it
+// names, counts instead.
+//
+// Why is a record taken that another instance made in this very run ("moved"),
+// though that of another step is not? A run that is continued after its
+// collection was edited has its instances in other places. Equal instances are
+// numbered, so no two of one run have the same key, and which ends first makes
+// no difference. Two steps can have the same key.
+//
+// Why is the collection's record kept with data of its own, though its instances
+// have theirs? What is below reads one value with one digest, after a restart
+// too, without reading every instance; and retention may let go of instances
+// that are never read again.
+//
+// Why is a record that is found while running read at once? Its step can still
+// run if the data is lost. Later only the run could end, and the next one would
+// end in the same place.
+//
 // Why may fail_fast let running steps use their retries? They are paid for, and
 // two steps that fail in the same moment must not take each other's tries away.
 package host
