@@ -39,8 +39,9 @@ type fn struct {
 // callExpr is a call of one of the functions.
 type callExpr struct {
 	*hclsyntax.FunctionCallExpr
-	fn   *fn
-	base string // of a function that reads files: where they lie, as in scope
+	fn      *fn
+	base    string // of a function that reads files: where they lie, as in scope
+	secrets []int  // that its arguments name; filled in by canonize
 }
 
 func (e *callExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
@@ -101,7 +102,20 @@ func (e *callExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) 
 			return cty.DynamicVal, e.fail(ctx, -1, err)
 		}
 	}
+	if len(e.secrets) > 0 && f.mode == evaluating && f.e.run.Derived != nil {
+		f.derived(e.secrets[0], v)
+	}
 	return v, nil
+}
+
+// derived tells of the texts in v, which was made of a secret.
+func (f *frame) derived(secret int, v cty.Value) {
+	_ = cty.Walk(v, func(_ cty.Path, x cty.Value) (bool, error) {
+		if x.IsKnown() && !x.IsNull() && x.Type() == cty.String {
+			f.e.run.Derived(secret, x.AsString())
+		}
+		return true, nil
+	})
 }
 
 // diagError carries diagnostics through a function that returns an error.

@@ -132,6 +132,9 @@ func (c *canonizer) composite(e hclsyntax.Expression) sdk.Digest {
 			c.out.clock = true
 			c.out.bind(&runBound{"timestamp()", t.Range()})
 		}
+		if len(c.p.secretIndex) > 0 {
+			t.secrets = c.p.mark(t, nil).secrets
+		}
 		return c.call(t.FunctionCallExpr, "")
 	case *tryExpr:
 		return c.call(t.FunctionCallExpr, "")

@@ -267,7 +267,7 @@ func (c *compiler) call(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
 	if c.at.roots == nil && !c.template {
 		c.ds.errorf("not-constant", t.Range(), "Value must be constant", "%s() cannot be called here. Write the value itself.", t.Name)
 	}
-	return &callExpr{t, f, c.p.base}
+	return &callExpr{FunctionCallExpr: t, fn: f, base: c.p.base}
 }
 
 func (c *compiler) try(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {

@@ -255,6 +255,10 @@ type RunInfo struct {
 	// in evaluations that name the secret, from several goroutines at once, and
 	// should not block. nil: no secret has a value.
 	Secret func(i int) (value string, ok bool, err error)
+	// Derived is told of every text that a function makes of a secret, so that it
+	// can be kept out of what is stored and shown like the secret. nil: nobody
+	// needs to know.
+	Derived func(i int, text string)
 	// Key makes the keyed hashes by which sensitive values and secrets with a
 	// fingerprint enter identities. A flow without either needs none; see
 	// Workflow.NeedsKey.

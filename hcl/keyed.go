@@ -134,11 +134,30 @@ func (e *Evaluator) KeyFallback(step, k int, input json.RawMessage, s Scope) (js
 	return e.key(e.p.steps[step].fallbacks[k].input, input, s)
 }
 
+// Shown is an evaluated input of a step as it may be shown: "(sensitive)" stands
+// for the attributes that carry secrets or sensitive values.
+func (e *Evaluator) Shown(step int, input json.RawMessage) json.RawMessage {
+	x := e.p.steps[step].input
+	if x == nil || x.apart == nil || input == nil {
+		return input
+	}
+	return veiled(input, x.apart, x.apart.parts)
+}
+
+// veiled is an input without what some parts of it gave.
+func veiled(input json.RawMessage, a *apart, parts []part) json.RawMessage {
+	if len(parts) > 0 && a.plain == nil {
+		return json.RawMessage("{}")
+	}
+	out, _ := replaced(input, parts, func(part) (json.RawMessage, Diagnostics) { return appendString(nil, hiddenText), nil })
+	return out
+}
+
 // Stored is an evaluated input of a step as it may be stored: "(sensitive)"
 // stands for the attributes that carry secrets which are not bound.
 func (e *Evaluator) Stored(step int, input json.RawMessage) json.RawMessage {
 	x := e.p.steps[step].input
-	if x == nil || x.apart == nil {
+	if x == nil || x.apart == nil || input == nil {
 		return input
 	}
 	var open []part
@@ -147,11 +166,7 @@ func (e *Evaluator) Stored(step int, input json.RawMessage) json.RawMessage {
 			open = append(open, p)
 		}
 	}
-	if len(open) > 0 && x.apart.plain == nil {
-		return json.RawMessage("{}")
-	}
-	out, _ := replaced(input, open, func(part) (json.RawMessage, Diagnostics) { return appendString(nil, hiddenText), nil })
-	return out
+	return veiled(input, x.apart, open)
 }
 
 func (e *Evaluator) keyConfig(plugin int) (json.RawMessage, Diagnostics) {

@@ -120,6 +120,24 @@ func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error
 	return &Result{Run: *s.previous, Outputs: outs, Counts: r.counts, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
 }
 
+// Outputs evaluates the outputs over what is stored, with these values, sensitive
+// ones too. It runs nothing: what follows from steps that are not current is
+// unavailable. Errors are those of Plan.
+func (h *Host) Outputs(ctx context.Context, f *Flow, values *hcl.Values) ([]Output, error) {
+	in := f.inputs(values)
+	s, err := h.prepare(ctx, f, in, RunOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if s.previous != nil { // run.id and timestamp() are those of the run that made them
+		s.eval = in.evaluator(h.runInfo(s.previous, s.secrets))
+	}
+	r := h.newRun(s)
+	defer r.close()
+	r.outputs.ctx = ctx
+	return r.evaluateOutputs()
+}
+
 func (h *Host) outputsDigest(outs []Output) sdk.Digest {
 	d := checkpoint.NewHasher("engine/outputs/1")
 	for _, o := range outs {

@@ -235,7 +235,7 @@ func (r *run) newRecord(w *work) *checkpoint.Record {
 	a := s.f.artifacts[st.Plugin]
 	rec.Context = checkpoint.Context{
 		Plugin: s.f.wf.Plugins[st.Plugin].Name, Version: version(s.f, st.Plugin), Artifact: a.Digest, StepType: st.StepType,
-		Engine: r.h.o.Version, Input: w.inputs, InputHead: inputHead(r.sanitizer.Text(string(w.input))), Identity: r.parts(w), Upstream: s.upstream(r.refs(w), w.lineage),
+		Engine: r.h.o.Version, Input: w.inputs, InputHead: inputHead(string(s.secrets.redactor().JSON(s.eval.Shown(int(w.step), w.input)))), Identity: r.parts(w), Upstream: s.upstream(r.refs(w), w.lineage),
 		Producer: checkpoint.Producer{Run: s.record.ID, Step: r.address(w.unit), Attempt: int(w.attempt), Started: w.started.UTC()},
 		Timeout:  st.timeout, Usage: w.usage,
 	}

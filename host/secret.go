@@ -39,6 +39,8 @@ type secrets struct {
 	mu     sync.Mutex
 	values []secretValue // by secret
 	warned map[string]bool
+	texts  map[string]bool // that expressions made of secrets
+	full   bool
 	mask   atomic.Pointer[operation.Redactor] // of all values that were ever seen
 }
 
@@ -55,7 +57,7 @@ func newSecrets(f *Flow, environ []string, logger hclog.Logger) (*secrets, hcl.D
 	if len(named) == 0 {
 		return nil, nil
 	}
-	s := &secrets{f: f, environ: map[string]string{}, logger: logger, values: make([]secretValue, len(f.wf.Secrets)), warned: map[string]bool{}}
+	s := &secrets{f: f, environ: map[string]string{}, logger: logger, values: make([]secretValue, len(f.wf.Secrets)), warned: map[string]bool{}, texts: map[string]bool{}}
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
 		s.environ[name] = value
@@ -150,6 +152,30 @@ func (s *secrets) learn(i int, value, why string) error {
 		s.logger.Warn("a secret is too short to be looked for in what steps say; what names it in the flow is hidden all the same", "secret", x.Name)
 	}
 	return nil
+}
+
+// maxDerived bounds how many texts made of secrets are looked for: each costs
+// every text that is searched.
+const maxDerived = 1000
+
+// derived keeps a text that an expression made of a secret out of everything,
+// like the secret.
+func (s *secrets) derived(i int, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const short = 8 // stands in too many texts, as a secret of that length does
+	if len(text) < short || s.texts[text] {
+		return
+	}
+	if len(s.texts) == maxDerived {
+		if !s.full {
+			s.full = true
+			s.logger.Warn("expressions have made more than 1000 texts of secrets; of further ones only the secrets in them are looked for", "secret", s.f.wf.Secrets[i].Name)
+		}
+		return
+	}
+	s.texts[text] = true
+	s.mask.Store(s.mask.Load().With(s.f.wf.Secrets[i].Name, text))
 }
 
 // redactor masks every value seen so far; nil if there is none.
@@ -373,7 +399,7 @@ func (s *secrets) maskUsage(us []sdk.Usage) {
 func (h *Host) runInfo(rec *checkpoint.RunRecord, s *secrets) hcl.RunInfo {
 	info := hcl.RunInfo{ID: string(rec.ID), StartedAt: rec.Created, Key: h.o.Key}
 	if s != nil {
-		info.Secret = s.value
+		info.Secret, info.Derived = s.value, s.derived
 	}
 	return info
 }

@@ -23,4 +23,6 @@ func (k *fake) KeyFallback(_, _ int, input json.RawMessage, _ hcl.Scope) (json.R
 	return input, nil
 }
 
+func (k *fake) Shown(_ int, input json.RawMessage) json.RawMessage { return input }
+
 func (k *fake) Stored(_ int, input json.RawMessage) json.RawMessage { return input }

@@ -41,6 +41,7 @@ type evaluator interface {
 	KeyCheck(step, k int, input json.RawMessage, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	KeyFallback(step, k int, input json.RawMessage, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	Stored(step int, input json.RawMessage) json.RawMessage
+	Shown(step int, input json.RawMessage) json.RawMessage
 	Config(plugin int) (json.RawMessage, hcl.Diagnostics)
 	ActionInput(action int) (json.RawMessage, hcl.Diagnostics)
 	CompensateInput(step int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)

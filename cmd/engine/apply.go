@@ -118,8 +118,12 @@ func apply(ctx context.Context, f *flowFlags, l *loaded, io streams, store *pebb
 	if err != nil {
 		return nil, err
 	}
+	key, err := stateKey(l.flow.Workflow(), l.state, true)
+	if err != nil {
+		return nil, err
+	}
 	h, err := host.New(host.Options{
-		Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version,
+		Environ: os.Environ(), Key: key, Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version,
 		Network: network, Prices: list, Behind: behind(io, l.state, store),
 	})
 	if err != nil {

@@ -38,9 +38,9 @@ now. Runs nothing.`,
 				return err
 			}
 			defer store.Close()
-			h, err := host.New(host.Options{Store: store, Logger: l.log, Version: version})
+			h, err := readingHost(l, store)
 			if err != nil {
-				return exit(exitInternal, "%w", err)
+				return err
 			}
 			e, err := h.Explain(context.WithoutCancel(c.Context()), l.flow, l.values, l.options, step)
 			if err != nil {

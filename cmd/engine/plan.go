@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,9 +39,9 @@ another is reused if the other gives the answer it gave before.`,
 				return err
 			}
 			defer store.Close()
-			h, err := host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: marked(l.state)})
+			h, err := readingHost(l, store)
 			if err != nil {
-				return exit(exitInternal, "%w", err)
+				return err
 			}
 			p, err := h.Plan(context.WithoutCancel(c.Context()), l.flow, l.values, l.options)
 			if err != nil {
@@ -65,6 +67,19 @@ another is reused if the other gives the answer it gave before.`,
 	return c
 }
 
+// readingHost is a host that plans and runs nothing.
+func readingHost(l *loaded, store checkpoint.Store) (*host.Host, error) {
+	key, err := stateKey(l.flow.Workflow(), l.state, false)
+	if err != nil {
+		return nil, err
+	}
+	h, err := host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: marked(l.state), Environ: os.Environ(), Key: key})
+	if err != nil {
+		return nil, exit(exitInternal, "%w", err)
+	}
+	return h, nil
+}
+
 // readStore opens the state to be read. Without one, everything would run.
 func readStore(l *loaded) (checkpoint.Store, error) {
 	s, err := pebblestore.OpenReadOnly(filepath.Join(l.state, "store"), pebblestore.Options{Logger: l.log})
@@ -77,6 +92,25 @@ func readStore(l *loaded) (checkpoint.Store, error) {
 		return nil, held(l.state, err, "a plan cannot be made")
 	}
 	return nil, exit(exitStore, "%w", err)
+}
+
+// secretNote says who gets a secret and whether it counts.
+func secretNote(s *host.PlannedSecret) string {
+	note := "not part of the identity"
+	if s.Fingerprint {
+		note = "a keyed hash of it is part of the identity"
+	}
+	switch {
+	case len(s.Steps) == 0 && len(s.Hosts) == 0:
+		note += "; seen by no step"
+	case len(s.Hosts) > 0:
+		note += "; seen by no step, sent to " + strings.Join(s.Hosts, ", ")
+	case len(s.Steps) > 5:
+		note += fmt.Sprintf("; seen by %s and %d more", strings.Join(s.Steps[:5], ", "), len(s.Steps)-5)
+	default:
+		note += "; seen by " + strings.Join(s.Steps, ", ")
+	}
+	return note
 }
 
 func writePlan(io streams, p *host.Plan) {
@@ -95,6 +129,9 @@ func writePlan(io streams, p *host.Plan) {
 		if s.Native && (s.Action == "run" || s.Action == "decide") {
 			fmt.Fprintf(w, "  ! %s runs a native plugin, which is not sandboxed\n", oneLine(s.Step))
 		}
+	}
+	for _, s := range p.Secrets {
+		fmt.Fprintf(w, "  secret %s: %s\n", s.Name, secretNote(&s))
 	}
 	for _, s := range p.Steps {
 		line := fmt.Sprintf("  %-7s %s: %s", s.Action, s.Step, oneLine(s.Reason))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -223,15 +224,18 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 }
 
 func newOutput(io streams) *cobra.Command {
-	var state, run string
+	var f flowFlags
+	var state, run, flow string
 	var raw, asJSON bool
 	c := &cobra.Command{
 		Use:   "output [NAME]",
 		Short: "Print the outputs of a run",
+		Long: `Prints the outputs of a run as they were when it ended. A sensitive one is not
+kept: with --raw its value is made again of the flow and what is stored now.`,
 		Example: `  engine output
   engine output report --raw > report.md`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			s, err := findStory(stateDir(state, "."), run)
 			if err != nil {
 				return err
@@ -258,12 +262,11 @@ func newOutput(io streams) *cobra.Command {
 				return exit(exitUsage, "--raw prints one output; name it")
 			case raw && outs[0].Unavailable != "":
 				return exit(exitFailed, "output %s is unavailable: %s", outs[0].Name, outs[0].Unavailable)
+			case raw && outs[0].Sensitive:
+				f.state = stateDir(state, ".")
+				return writeSensitive(c.Context(), io, &f, flow, outs[0].Name)
 			case raw:
-				var text string
-				if json.Unmarshal(outs[0].Value, &text) != nil {
-					text = string(outs[0].Value)
-				}
-				fmt.Fprint(io.out, text)
+				writeRaw(io, outs[0].Value)
 			case asJSON:
 				writeVersion(io.out)
 				writeJSON(io.out, map[string]any{"type": "outputs", "run": s.ID, "outputs": outs})
@@ -275,7 +278,51 @@ func newOutput(io streams) *cobra.Command {
 	}
 	addState(c, &state)
 	c.Flags().StringVar(&run, "run", "", "of this `run`; default the newest")
+	c.Flags().StringVar(&flow, "flow", ".", "the `flow` that a sensitive output is made of")
+	c.Flags().StringArrayVar(&f.vars, "var", nil, "set a variable of that flow: `name=value`")
+	c.Flags().StringArrayVar(&f.varFiles, "var-file", nil, "read variables of that flow from a `file`")
 	c.Flags().BoolVar(&raw, "raw", false, "print the value itself, a string byte for byte")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON to stdout, one object a line")
 	return c
+}
+
+// writeRaw prints a value itself, a string byte for byte.
+func writeRaw(io streams, v json.RawMessage) {
+	var text string
+	if json.Unmarshal(v, &text) != nil {
+		text = string(v)
+	}
+	fmt.Fprint(io.out, text)
+}
+
+// writeSensitive prints the value of a sensitive output, made of what is stored
+// now.
+func writeSensitive(ctx context.Context, io streams, f *flowFlags, path, name string) error {
+	v := newDiagView(io, false)
+	l, err := f.load(io, path, false, v)
+	if err != nil {
+		return err
+	}
+	store, err := readStore(l)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	h, err := readingHost(l, store)
+	if err != nil {
+		return err
+	}
+	outs, err := h.Outputs(ctx, l.flow, l.values)
+	if err != nil {
+		return failure(err, l.flow.Workflow(), v)
+	}
+	i := slices.IndexFunc(outs, func(o host.Output) bool { return o.Name == name })
+	switch {
+	case i < 0:
+		return exit(exitUsage, "workflow %q has no output %q any more", l.flow.Workflow().Name, name)
+	case outs[i].Unavailable != "":
+		return exit(exitFailed, "output %s is unavailable: %s; see: engine plan", name, outs[i].Unavailable)
+	}
+	writeRaw(io, outs[i].Value)
+	return nil
 }
