@@ -48,7 +48,7 @@ test-llm: ## run the AI steps against a real model in llama.cpp, on a free port 
 		(cd testdata/llm && npm ci --omit=optional --no-audit --no-fund) && cp testdata/llm/package-lock.json testdata/llm/node_modules/installed.json; \
 	}
 	go test -count=1 -timeout 15m ./testdata/llm
-	cd testdata/llm/clients && go vet ./... && go test ./...
+	cd testdata/llm/clients && go test -timeout 15m ./...
 
 toolchains: ## install the compilers of the committed modules and of generated code (Debian 12)
 	@missing=; for p in $(APT); do \
