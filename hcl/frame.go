@@ -236,6 +236,7 @@ type Evaluator struct {
 	p         *program
 	values    *Values // nil while checking
 	run       RunInfo
+	promised  []promise // by step, while CheckTypes runs
 	files     *files
 	below     map[string]*files // of sub-workflows in other directories, under belowMu
 	belowMu   sync.Mutex

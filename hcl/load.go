@@ -130,6 +130,7 @@ func parse(files []File, dir string) (*Workflow, Diagnostics) {
 	r.joinSubflows()
 	r.link()
 	r.types()
+	r.p.order = r.order
 	return r.w, r.ds.sorted()
 }
 

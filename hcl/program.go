@@ -27,6 +27,7 @@ type program struct {
 	// scope holds the names of the files that are being read; once all are, those
 	// of the workflow itself.
 	*scope
+	order []int      // of steps, then locals, each after those it names
 	subs  []*subflow // each after the one that it stands in
 	rules []rule     // of the variables of sub-workflows
 	keyed bool       // a variable of a sub-workflow is sensitive

@@ -204,16 +204,19 @@ func (r *refExpr) source(f *frame) json.RawMessage {
 // source itself or nil.
 func (r *refExpr) sourceType(f *frame, text json.RawMessage) cty.Type {
 	code := &f.e.p.steps[r.index]
-	ty := code.outType
+	ty, loop := code.outType, code.loop
+	if f.e.promised != nil {
+		ty, loop = f.e.promised[r.index].out, f.e.promised[r.index].loop
+	}
 	switch {
-	case r.kind == refFacet && code.loop != nil && text != nil:
-		return code.loop.collectionOf(ty, text)
-	case r.kind == refFacet && code.loop != nil:
-		return code.loop.collection(ty)
+	case r.kind == refFacet && loop != nil && text != nil:
+		return loop.collectionOf(ty, text)
+	case r.kind == refFacet && loop != nil:
+		return loop.collection(ty)
 	case r.kind == refEach && r.part == eachValue:
-		ty = code.loop.val
+		ty = loop.val
 	case r.kind == refEach:
-		ty = code.loop.key
+		ty = loop.key
 	case r.name == "self.input":
 		ty = code.inType
 	}

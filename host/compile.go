@@ -127,6 +127,7 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 	if diags.HasErrors() {
 		return nil, diags
 	}
+	diags = append(diags, wf.CheckTypes(f.schemas)...)
 	if diags = append(diags, f.grant()...); diags.HasErrors() {
 		return nil, diags
 	}
@@ -238,6 +239,12 @@ func (f *Flow) checkStepType(s hcl.Use, effects sdk.Effects, at hcl.Range) hcl.D
 		return hcl.Diagnostics{badManifest(name, s.Range, fmt.Errorf("step type %q: %w", s.StepType, err))}
 	}
 	return nil
+}
+
+// schemas are those of a step type that the flow uses.
+func (f *Flow) schemas(use hcl.Use) hcl.Schemas {
+	st := f.types[stepTypeKey{use.Plugin, use.StepType}]
+	return hcl.Schemas{Input: st.Input, Output: st.Output}
 }
 
 func badManifest(plugin string, at hcl.Range, err error) hcl.Diagnostic {
