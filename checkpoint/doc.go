@@ -37,6 +37,9 @@
 // at once, and a wrong answer loses work without a word. Select is compared with
 // the rules written down the slow way; a store only carries out its Decision.
 //
+// Why has a step its own Keep, and a run none? A run goes with its last record;
+// what a flow says of a step must not remove the history of others.
+//
 // Why does a size budget make husks and remove no records? A record is small and
 // keeps what is below it current; only who needs the output runs the step again.
 package checkpoint

@@ -14,6 +14,19 @@ type Policy struct {
 	Now      time.Time // records that expired before go
 	Keep     int       // of a step instance the newest N records stay, and of a workflow with the same variable values the newest N runs; 0 = all
 	MaxBytes int64     // of all outputs together; the oldest lose theirs first; 0 = no limit
+	// KeepSteps is Keep for the instances of single steps, in place of it.
+	KeepSteps map[StepOf]int
+}
+
+// StepOf names a step of a workflow.
+type StepOf struct{ Workflow, Step string }
+
+// KeepOf is how many records of an instance of the step stay; 0 = all.
+func (p *Policy) KeepOf(workflow, step string) int {
+	if n, own := p.KeepSteps[StepOf{workflow, step}]; own {
+		return n
+	}
+	return p.Keep
 }
 
 // Stored is a checkpoint as retention sees it.
@@ -195,7 +208,8 @@ func (s *selection) selectRecords() {
 		k := s.records[i].of()
 		instances[k] = append(instances[k], i)
 	}
-	for _, is := range instances {
+	for of, is := range instances {
+		keep := s.policy.KeepOf(of.workflow, of.step)
 		slices.SortFunc(is, func(a, b int) int { return cmp.Compare(s.records[b].Seq, s.records[a].Seq) })
 		for rank, i := range is {
 			r := s.records[i]
@@ -203,7 +217,7 @@ func (s *selection) selectRecords() {
 			case s.inUse[i]:
 			case !r.Expires.IsZero() && r.Expires.Before(s.policy.Now):
 				s.remove(i, RemoveExpired)
-			case s.policy.Keep > 0 && rank >= s.policy.Keep:
+			case keep > 0 && rank >= keep:
 				s.remove(i, RemoveSuperseded)
 			}
 		}

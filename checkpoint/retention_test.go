@@ -95,6 +95,14 @@ func TestSelect(t *testing.T) {
 				s.put(id, "step.a", id, 10)
 			}
 		}, checkpoint.Policy{Keep: 2}, "record 2 superseded, record 4 superseded, run r_1, run r_0, freed 20, bytes 20, over 0"},
+		{"superseded, of one step", func(s *stock) {
+			for i := range 2 {
+				id := fmt.Sprint("r_", i)
+				s.run(id, "v", "", ok)
+				s.put(id, "step.a", id, 10)
+				s.put(id, "step.b", id, 10)
+			}
+		}, checkpoint.Policy{KeepSteps: map[checkpoint.StepOf]int{{Workflow: "flow", Step: "step.b"}: 1}}, "record 3 superseded, freed 10, bytes 30, over 0"},
 		{"each variable value has a newest run", func(s *stock) {
 			for i := range 4 {
 				id := fmt.Sprint("r_", i)
@@ -187,6 +195,9 @@ func TestSelectLaws(t *testing.T) {
 			Now: at(checkpoint.Seq(rapid.IntRange(0, 60).Draw(t, "now"))), Keep: rapid.IntRange(0, 3).Draw(t, "keep"),
 			MaxBytes: int64(rapid.SampledFrom([]int{0, 1, 40, 200, 200_000}).Draw(t, "max")),
 		}
+		if rapid.Bool().Draw(t, "keep of steps") {
+			p.KeepSteps = map[checkpoint.StepOf]int{{Workflow: "flow", Step: "step.0"}: rapid.IntRange(0, 2).Draw(t, "keep of step 0"), {Workflow: "other", Step: "step.1"}: 1}
+		}
 		d := checkpoint.Select(s.records, s.runs, p)
 		used := bruteUsed(&s)
 		gone := map[checkpoint.Seq]bool{}
@@ -204,7 +215,11 @@ func TestSelectLaws(t *testing.T) {
 					newer++
 				}
 			}
-			want := !used[r.Seq] && (!r.Expires.IsZero() && r.Expires.Before(p.Now) || p.Keep > 0 && newer >= p.Keep)
+			keep := p.Keep
+			if own, named := p.KeepSteps[checkpoint.StepOf{Workflow: r.Workflow, Step: r.Step}]; named {
+				keep = own
+			}
+			want := !used[r.Seq] && (!r.Expires.IsZero() && r.Expires.Before(p.Now) || keep > 0 && newer >= keep)
 			if gone[r.Seq] != want {
 				t.Fatalf("record %d goes: %v, want %v", r.Seq, gone[r.Seq], want)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"sync"
 	"syscall"
 
@@ -341,4 +342,14 @@ func (s *Store) Close() error {
 		return fmt.Errorf("store %s: close: %w", s.dir, err)
 	}
 	return nil
+}
+
+// Free is how many bytes the disk of the store has for this user; known is
+// false where the file system does not say.
+func (s *Store) Free() (bytes int64, known bool) {
+	u, err := s.fs.GetDiskUsage(s.dir)
+	if err != nil {
+		return 0, false
+	}
+	return int64(min(u.AvailBytes, math.MaxInt64)), true
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,9 +54,16 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			if err := confirm(io, l, f.yes); err != nil {
 				return err
 			}
+			budget, err := parseSize(f.keepBytes)
+			if err != nil {
+				return exit(exitUsage, "--keep-bytes: %w", err)
+			}
 			store, err := openStore(c.Context(), io, l.state, f.lockTimeout, l.log)
 			if err != nil {
 				return err
+			}
+			if err := hasRoom(l.state, store, f.minFree); err != nil {
+				return errors.Join(err, store.Close())
 			}
 			ctx, cancel := context.WithCancelCause(c.Context())
 			defer cancel(nil)
@@ -69,6 +77,9 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			j := newJournal(l.state)
 			m := newMetrics(l.flow.Workflow().Name)
 			res, err := apply(ctx, &f, l, io, store, host.Observers(j, m, now, v))
+			if err == nil && res.Opened {
+				tidy(ctx, l, store, budget)
+			}
 			if socket != nil {
 				socket.Stop() // the next process's lies in the same place
 			}
@@ -107,6 +118,8 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	c.Flags().StringVar(&f.prices, "prices", "", "what the tokens of models cost, a JSON `file`: {\"date\": …, \"models\": {\"m\": {\"input\": …, \"output\": …}}} in USD per million")
 	c.Flags().BoolVar(&f.yes, "yes", false, "run the steps with effects that --from names again without asking")
 	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 3 if the run succeeded with answers of fallbacks, or without steps that failed and were skipped")
+	c.Flags().StringVar(&f.keepBytes, "keep-bytes", "", "keep stored outputs up to this `size` together, such as 2GiB; the oldest that no newest run uses go first")
+	c.Flags().StringVar(&f.minFree, "min-free", defaultFree, "start nothing with less than this `size` free on the disk of the state; 0 asks for nothing")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "attempts at once `N`, where the workflow does not say")
 	return c
 }

@@ -34,6 +34,8 @@ type flowFlags struct {
 	from        []string
 	set         []string
 	fresh       bool
+	keepBytes   string
+	minFree     string
 	yes         bool
 	run         string
 	concurrency int

@@ -162,7 +162,7 @@ func removalText(r checkpoint.Removal, p checkpoint.Policy) string {
 	case checkpoint.RemoveExpired:
 		return fmt.Sprintf("expired %s ago", short(p.Now.Sub(r.Expires)))
 	case checkpoint.RemoveSuperseded:
-		return fmt.Sprintf("not among the newest %d of the step", p.Keep)
+		return fmt.Sprintf("not among the newest %d of the step", p.KeepOf(r.Workflow, r.Step))
 	}
 	return fmt.Sprintf("outputs exceed %s, the oldest go first; the record stays", formatSize(p.MaxBytes))
 }
