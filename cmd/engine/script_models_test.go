@@ -17,7 +17,7 @@ func models(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: models")
 	}
-	s := fault.New(nil)
+	s := fault.New()
 	ts.Defer(s.Close)
 	ts.Setenv("MODELS", s.URL)
 	servers.Store(ts, s)

@@ -54,7 +54,7 @@ func (a *asked) details(t *testing.T) (d details) {
 // a server of its own.
 func attempt(t *testing.T, step sdk.StepFunc, api, config string, input map[string]any) *asked {
 	t.Helper()
-	s := fault.New(nil)
+	s := fault.New()
 	defer s.Close()
 	network := operation.NewNetwork(operation.NetworkOptions{})
 	defer network.Close()

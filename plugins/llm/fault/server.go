@@ -32,11 +32,10 @@ import (
 type Server struct {
 	URL string // without a path
 
-	answer func(prompt string) string
-	http   *httptest.Server
-	mu     sync.Mutex
-	asked  []Request
-	times  map[string]int // requests by model
+	http  *httptest.Server
+	mu    sync.Mutex
+	asked []Request
+	times map[string]int // requests by model
 }
 
 // Request is one that arrived, in any state.
@@ -45,29 +44,18 @@ type Request struct {
 	Header       http.Header
 	Body         json.RawMessage
 	Model        string
-	Prompt       string // the last text in it
-	Word         string // what it was given
+	Texts        []string // of the conversation; the last is what is asked
+	Word         string   // what it was given
 }
 
-// New starts a server. answer makes the text of a good answer; nil is Say. Close
-// ends it.
-func New(answer func(prompt string) string) *Server {
-	if answer == nil {
-		answer = Say
-	}
-	s := &Server{answer: answer, times: map[string]int{}}
+// New starts a server. A good answer is what follows a line's beginning "say " in
+// the last text, or "always say " in any; without one, the least value that fits
+// the schema of the request. Close ends the server.
+func New() *Server {
+	s := &Server{times: map[string]int{}}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
 	return s
-}
-
-// Say answers what a prompt that begins with "say " asks for, any other with
-// {"ok":true}.
-func Say(prompt string) string {
-	if text, ok := strings.CutPrefix(prompt, "say "); ok {
-		return text
-	}
-	return `{"ok":true}`
 }
 
 // Close ends the server and whatever still waits.
@@ -98,7 +86,7 @@ type usage *struct{ in, out int }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	q := Request{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Prompt: lastText(body)}
+	q := Request{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Texts: texts(body)}
 	var asked struct {
 		Model  string `json:"model"`
 		Stream bool   `json:"stream"`
@@ -126,7 +114,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	q.Model = asked.Model
 	s.keep(&q)
-	c := &call{w: w, r: r, d: d, q: &q, stream: asked.Stream, text: s.answer(q.Prompt)}
+	c := &call{w: w, r: r, d: d, q: &q, stream: asked.Stream, text: say(q.Texts, body)}
 	c.play()
 }
 
@@ -149,32 +137,36 @@ func models(w http.ResponseWriter, path string) {
 	fmt.Fprint(w, `{"object":"list","data":[{"id":"ok","object":"model","type":"model"}],"has_more":false}`)
 }
 
-// lastText is the last text in a request: what the model is asked.
-func lastText(body []byte) (text string) {
+// texts are those of a request, in order: what the model is asked is the last.
+func texts(body []byte) (all []string) {
 	var q struct {
 		Messages []struct{ Content any } `json:"messages"`
 		Contents []struct{ Parts any }   `json:"contents"`
 	}
 	if json.Unmarshal(body, &q) != nil {
-		return ""
+		return nil
 	}
-	var last any
-	if n := len(q.Messages); n > 0 {
-		last = q.Messages[n-1].Content
+	var turns []any
+	for _, m := range q.Messages {
+		turns = append(turns, m.Content)
 	}
-	if n := len(q.Contents); n > 0 {
-		last = q.Contents[n-1].Parts
+	for _, c := range q.Contents {
+		turns = append(turns, c.Parts)
 	}
-	if s, ok := last.(string); ok {
-		return s
-	}
-	parts, _ := last.([]any)
-	for _, p := range parts {
-		if m, ok := p.(map[string]any); ok && m["text"] != nil {
-			text, _ = m["text"].(string)
+	for _, turn := range turns {
+		if s, ok := turn.(string); ok {
+			all = append(all, s)
+		}
+		parts, _ := turn.([]any)
+		for _, p := range parts {
+			if m, ok := p.(map[string]any); ok {
+				if s, ok := m["text"].(string); ok {
+					all = append(all, s)
+				}
+			}
 		}
 	}
-	return text
+	return all
 }
 
 // hang waits until the client has gone.

@@ -51,7 +51,7 @@ func each(t *testing.T, f func(t *testing.T, name string, c client, s *fault.Ser
 		for _, how := range []string{"whole", "stream"} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				s := fault.New(nil)
+				s := fault.New()
 				t.Cleanup(s.Close)
 				c := clients(t, s)[name]
 				f(t, name, c, s, func(model, prompt string) (said, error) {
