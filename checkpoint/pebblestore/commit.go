@@ -202,8 +202,8 @@ func (s *Store) syncLoop() {
 			stopping = true
 		}
 		if err := s.sync(); err != nil {
-			s.log.Error("nothing more is stored", "store", s.dir, "error", err)
-			s.end(err)
+			s.log.Debug("nothing more is stored", "store", s.dir, "error", err)
+			s.end(err) // who commits or waits is told, and tells it once
 			return
 		}
 	}

@@ -235,7 +235,7 @@ func failure(err error, wf *hcl.Workflow, v diagView) error {
 	case errors.As(err, &usage):
 		return &exitError{exitUsage, err}
 	case host.IsStoreError(err):
-		return &exitError{exitStore, err}
+		return &exitError{exitStore, roomAgain(err)}
 	}
 	return &exitError{exitInternal, err}
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -37,6 +40,14 @@ func tidy(ctx context.Context, l *loaded, store *pebblestore.Store, budget int64
 	case c.Over > 0:
 		l.log.Warn("what unfinished and newest runs use exceeds --keep-bytes, and stays", "by", formatSize(c.Over))
 	}
+}
+
+// roomAgain adds to the error of a full disk what to do.
+func roomAgain(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return fmt.Errorf("%w; make room on that disk and run the same command again: what was persisted is kept", err)
 }
 
 // defaultFree is what the store and its database's log need to end a run in
