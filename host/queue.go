@@ -18,19 +18,3 @@ func (q *queue) pop() int32 {
 	}
 	return i
 }
-
-// holdHeap orders waiting attempts by the sync they need.
-type holdHeap []queuedSeq
-
-func (h holdHeap) Len() int { return len(h) }
-func (h holdHeap) Less(i, j int) bool {
-	return h[i].seq < h[j].seq || h[i].seq == h[j].seq && h[i].node < h[j].node
-}
-func (h holdHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *holdHeap) Push(x any)   { *h = append(*h, x.(queuedSeq)) }
-func (h *holdHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}

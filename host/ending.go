@@ -1,0 +1,115 @@
+package host
+
+import (
+	"slices"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+func (m *machine) workEnded(s signal) {
+	i := s.node
+	switch s.end {
+	case endResult, endSkipped:
+		m.stage[i] = stagePutting
+		if s.end == endSkipped {
+			m.state[i] = sdk.Skipped
+		} else {
+			m.state[i] = sdk.Succeeded
+		}
+		m.emit(command{kind: cmdPut, node: i, attempt: m.attempt[i], state: m.state[i]})
+		return
+	case endCondition:
+		m.busy--
+		m.leave(i)
+		m.state[i], m.stage[i] = sdk.Pending, stageWaiting
+		m.unmetWhen[i] = whenMet
+		if m.isStep(i) {
+			m.consider(i)
+		} else {
+			m.considerInstance(i)
+		}
+		m.settle()
+		return
+	case endExpanded:
+		m.busy--
+		m.expand(i, s.fan)
+		m.settle()
+		return
+	}
+	m.busy--
+	p := m.policy(i)
+	if m.tries[i] == nil {
+		m.tries[i] = make([]int, len(p.Retry))
+	}
+	var delay time.Duration
+	block, next := -1, int32(0)
+	if !p.ForEach || !m.isStep(i) { // else its instances could not be made or put together, again and again
+		if m.fallback[i] == 0 {
+			delay, block = backoff(p.Retry, m.tries[i], s.err, m.now-m.first[i], m.jitter(i))
+		}
+		if block < 0 {
+			next = m.nextFallback(i, s.err)
+		}
+	}
+	switch {
+	case s.err.Code == CodeBudget: // it was not sent
+		m.end(i, sdk.Cancelled, s.err)
+		return
+	case m.unknownOutcome(i, s.err):
+		m.fail(i, outcomeUnknown(m.g.Address(m.step(i)), "its attempt ended without saying so: "+s.err.Message))
+		return
+	case m.halted() && (block >= 0 || next > 0 || s.err.Class == sdk.ClassCancelled):
+		m.end(i, sdk.Cancelled, m.stop)
+		return
+	case next > 0:
+		m.fallback[i] = next
+		m.leave(i)
+		m.state[i] = sdk.Pending
+		m.emit(command{kind: cmdNote, node: i, attempt: m.attempt[i], state: sdk.Pending, err: s.err, which: next})
+		m.makeReady(i)
+		return
+	case block < 0:
+		m.fail(i, s.err)
+		return
+	}
+	if b := p.Retry[block].Before; b > 0 {
+		m.before[i] = int32(b)
+	}
+	m.leave(i)
+	m.state[i], m.stage[i] = sdk.Pending, stageRetry
+	m.timers++
+	m.emit(command{kind: cmdNote, node: i, attempt: m.attempt[i], state: sdk.Pending, err: s.err, after: delay})
+	m.emit(command{kind: cmdTimer, node: i, after: delay})
+}
+
+// nextFallback is the next fallback of i that catches err, from 1; 0 if there
+// is none.
+func (m *machine) nextFallback(i int32, err *sdk.Error) int32 {
+	fs := m.policy(i).Fallbacks
+	if err.Code == CodeOutcomeUnknown {
+		return 0
+	}
+	for k := int(m.fallback[i]); k < len(fs); k++ {
+		if slices.Contains(fs[k], err.Class) {
+			return int32(k + 1)
+		}
+	}
+	return 0
+}
+
+// unknownOutcome: an attempt of a step that must happen once ended without
+// saying whether it happened.
+func (m *machine) unknownOutcome(i int32, err *sdk.Error) bool {
+	return m.policy(i).Effects == sdk.EffectsOnce && ambiguous(err)
+}
+
+func (m *machine) jitter(i int32) checkpoint.Fingerprint {
+	h := checkpoint.NewHasher("engine/jitter/1")
+	h.String(m.seed)
+	h.String(m.g.Address(m.step(i)))
+	h.Int(int(m.place(i)))
+	h.Int(int(m.attempt[i]))
+	return h.Sum()
+}
