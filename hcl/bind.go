@@ -98,10 +98,22 @@ func (v *variable) plain(detail string) string {
 	return detail
 }
 
+// hide takes what the diagnostics from one on say of a value away, if it is that
+// of a sensitive variable.
+func (b *binder) hide(name string, from int) {
+	if i, ok := b.p.varIndex[normal(name)]; ok {
+		for k := range b.ds[from:] {
+			b.ds[from+k].Detail = capital(b.p.vars[i].plain(b.ds[from+k].Detail))
+		}
+	}
+}
+
 type binder struct {
 	p     *program
 	ds    Diagnostics
 	given []given // by variable
+
+	invalid []string // the variables whose validations do not hold
 }
 
 // given is the strongest value so far of a variable, and where it was written.
@@ -187,9 +199,11 @@ func (b *binder) text(name, value string, at Range) {
 	if !ds.HasErrors() {
 		e, hd := hclsyntax.ParseExpression([]byte(value), at.File, hclv2.InitialPos)
 		if ds = fromHCL(hd); !ds.HasErrors() {
+			before := len(b.ds)
 			if v, ok := b.constant(e); ok {
 				b.set(name, v, "", at)
 			}
+			b.hide(name, before)
 			return
 		}
 	}
@@ -242,11 +256,7 @@ func (b *binder) file(path string) {
 		if v, ok := b.constant(a.Expr); ok {
 			b.set(name, v, "", rangeOf(a.SrcRange))
 		}
-		if i, ok := b.p.varIndex[normal(name)]; ok {
-			for k := range b.ds[before:] {
-				b.ds[before+k].Detail = capital(b.p.vars[i].plain(b.ds[before+k].Detail))
-			}
-		}
+		b.hide(name, before)
 	}
 }
 
@@ -329,6 +339,7 @@ func (b *binder) validate(values *Values) {
 			if ok {
 				continue
 			}
+			b.invalid = append(b.invalid, v.name)
 			text := e.complaint(rule, Scope{})
 			at := b.given[i].at
 			if at.IsZero() {

@@ -19,6 +19,12 @@ func (r *reader) link() {
 	for i := range r.p.steps {
 		r.linkStep(&r.w.Steps[i], &r.p.steps[i])
 	}
+	for i := range r.p.vars {
+		for _, x := range r.p.vars[i].validations {
+			r.p.canonize(x.condition)
+			r.p.canonize(x.message)
+		}
+	}
 	for i := range r.p.plugins {
 		r.p.canonize(r.p.plugins[i])
 		r.noFacets(r.p.plugins[i], inConfig)
