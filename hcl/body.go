@@ -13,13 +13,14 @@ import (
 // blockType says what a block may hold. The zero value is a block without
 // anything in it.
 type blockType struct {
-	label string   // what its label names; "" for a block without one
-	args  []string // arguments
-	req   []string // those of args that must be there
-	code  []string // those of args that are references or types, whose strings in JSON form are their text
-	free  bool     // any argument (locals)
-	once  bool     // at most one in the block around it
-	inner map[string]*blockType
+	label   string   // what its label names; "" for a block without one
+	args    []string // arguments
+	req     []string // those of args that must be there
+	code    []string // those of args that are references or types, whose strings in JSON form are their text
+	free    bool     // any argument (locals)
+	address bool     // its label is the address of a step, not a name
+	once    bool     // at most one in the block around it
+	inner   map[string]*blockType
 }
 
 // The blocks of the language. A feature adds its words here and its reader in
@@ -117,6 +118,8 @@ func checkBlock(ds *Diagnostics, b *hclsyntax.Block, t *blockType) *block {
 		ds.errorf("extraneous-label", b.LabelRanges[0], "Label is not allowed", "A %s block has no label. Write %[1]s { … }.", b.Type)
 	case t.label != "" && len(b.Labels) != 1:
 		ds.errorf("missing-label", b.DefRange(), "Block needs one label", "Write %s \"NAME\" { … }.", b.Type)
+	case t.address:
+		out.name = normal(b.Labels[0])
 	case t.label != "":
 		out.name = checkName(ds, b.Labels[0], t.label, b.LabelRanges[0])
 	}

@@ -48,6 +48,10 @@ type scope struct {
 	base   string // its directory, from the workflow's; "" for the same
 	bound  bool
 	valid  map[int]int
+
+	// Of a test: the locals that stand for the workflow's outputs.
+	outputIndex map[string]int
+	outputNames []string
 }
 
 func newScope() *scope {

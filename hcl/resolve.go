@@ -47,6 +47,9 @@ func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expressi
 	case "secret":
 		r.kind = refSecret
 		ok = c.member(r, c.p.secretIndex, c.p.secretNames, "secret", `Declare it with secret "%s" { env = … }`)
+	case "output":
+		r.kind = refLocal
+		ok = c.member(r, c.p.outputIndex, c.p.outputNames, "output", `Declare it with output "%s" { value = … }`)
 	case "step":
 		ok = c.facet(r)
 	case "run":

@@ -112,6 +112,9 @@ func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error
 		s.record, s.eval = own, eval
 		return nil, nil
 	}
+	if err := r.tellEnded(); err != nil {
+		return nil, err
+	}
 	hideSensitive(outs)
 	r.events = nil // each reuse was told when the run was recorded
 	r.add(Event{Type: EventNothingToRun, Workflow: s.record.Workflow, Counts: &r.counts, Saved: r.saved, SavedTokens: r.tokens})
@@ -188,6 +191,9 @@ func (r *run) finish() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.tellEnded(); err != nil {
+		return nil, err
+	}
 	rec.Outputs = r.h.outputsDigest(outs)
 	hideSensitive(outs)
 	keep := func(rs []result) {
@@ -224,6 +230,20 @@ func (r *run) finish() (*Result, error) {
 	r.flush()
 	usd, priced := r.h.o.Prices.Cost(r.spent)
 	return &Result{Usage: r.spent, USD: usd, Priced: priced, Run: *rec, Opened: true, Continued: s.continued, Outputs: outs, Counts: r.counts, Failures: r.failures, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
+}
+
+// tellEnded lets who asked look at how the steps ended.
+func (r *run) tellEnded() error {
+	if r.s.ended == nil {
+		return nil
+	}
+	up := &upstream{r: r, of: unit{-1, -1}}
+	for i := range r.results {
+		up.name(int32(i), sdk.FacetOutput, false)
+		up.name(int32(i), sdk.FacetStatus, false)
+	}
+	r.s.ended(up.result)
+	return up.err
 }
 
 // evaluateOutputs gives the outputs whose hard references all succeeded; the

@@ -41,6 +41,7 @@ type Options struct {
 	// hcl.Workflow.NeedsKey.
 	Key    []byte
 	Prices *Prices // of the models' tokens; nil: all are unknown
+	NoWait bool    // the delays of retries are not waited for, as in a test
 	Cache  int64   // bytes of reused outputs kept in memory. Defaults to 32 MiB
 }
 
@@ -60,6 +61,14 @@ func (o *Options) setDefaults() {
 	if o.Cache == 0 {
 		o.Cache = 32 << 20
 	}
+}
+
+// delay is how long a retry waits.
+func (o *Options) delay(d time.Duration) time.Duration {
+	if o.NoWait {
+		return 0
+	}
+	return d
 }
 
 func (o *Options) validate() error {

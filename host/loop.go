@@ -230,7 +230,7 @@ func (r *run) carry(c command) {
 	case cmdPut:
 		r.put(c)
 	case cmdTimer:
-		heap.Push(&r.timers, timer{time.Now().Add(c.after), c.node})
+		heap.Push(&r.timers, timer{time.Now().Add(r.h.o.delay(c.after)), c.node})
 		r.arm()
 	case cmdCancel:
 		if w := r.working[c.node]; w != nil {

@@ -106,7 +106,7 @@ func (r *run) perform(ctx context.Context, o *outside) (json.RawMessage, *sdk.Er
 		if block < 0 || ctx.Err() != nil {
 			return nil, err
 		}
-		t := time.NewTimer(delay)
+		t := time.NewTimer(r.h.o.delay(delay))
 		select {
 		case <-t.C:
 		case <-ctx.Done():

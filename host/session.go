@@ -28,6 +28,9 @@ type RunOptions struct {
 	Targets []string         // addresses; nil = the default targets
 	New     bool             // a run that continues and follows none
 	Run     checkpoint.RunID // continue this run instead of the newest
+	// Ended is told how the steps ended, before Apply returns; what it is given
+	// answers for every step, while it runs. nil: nobody asks.
+	Ended func(hcl.Upstream)
 }
 
 // evaluator is what a run needs of hcl.Evaluator.
@@ -82,6 +85,7 @@ type session struct {
 	reruns    map[int32]map[string]bool // by step: the instances that were asked for; nil = all
 	below     map[int32]string          // by step that --from makes run: the step it named
 	given     given
+	ended     func(hcl.Upstream)
 	blocked   map[int32]*sdk.Error // steps that must not start again without a person
 }
 
@@ -101,7 +105,7 @@ func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (_
 	if f.keyed && len(h.o.Key) == 0 {
 		return nil, errors.New("options: no key, and the flow has sensitive values")
 	}
-	s := &session{h: h, f: f}
+	s := &session{h: h, f: f, ended: o.Ended}
 	var missing hcl.Diagnostics
 	if s.secrets, missing = newSecrets(f, h.o.Environ, h.o.Logger); missing.HasErrors() {
 		return nil, missing

@@ -153,7 +153,7 @@ or an edit the same command runs only what must run.`,
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.SetIn(io.in)
-	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newRuns(io), newShow(io), newOutput(io), newDiff(io), newCancel(io), newExplain(io), newGraph(io), newLogs(io), newStats(io), newCompletion(io), newVersion(io))
+	root.AddCommand(newApply(io), newPlan(io), newValidate(io), newTest(io), newRuns(io), newShow(io), newOutput(io), newDiff(io), newCancel(io), newExplain(io), newGraph(io), newLogs(io), newStats(io), newCompletion(io), newVersion(io))
 	root.AddCommand(newCheckpoints(io), newGC(io), newStore(io)) // the store
 	root.AddCommand(newFmt(io))
 	root.AddCommand(newPlugin(io), newInit(io)) // for authors of steps
