@@ -118,11 +118,11 @@ func blocksEvaluated(t *testing.T, w *Workflow) {
 	post, ds := e.Postcondition(1, s)
 	put("post")(json.RawMessage(post), ds)
 	if diff := cmp.Diff(map[string]string{
-		"input":      `{"key":0,"n":2,"spare":["o"],"text":"v\u0041","trace":"r_test","was":{"class":"validation","code":"","message":"again"}}`,
-		"key":        `{"key":0,"n":2,"text":"v\u0041","was":{"class":"validation","code":"","message":"again"}}`,
+		"input":      `{"key":0,"n":2,"spare":["o"],"text":"v\u0041","trace":"r_test","was":{"class":"validation","code":"","details":null,"message":"again"}}`,
+		"key":        `{"key":0,"n":2,"text":"v\u0041","was":{"class":"validation","code":"","details":null,"message":"again"}}`,
 		"check 0":    `{"answer":{"text":""},"question":"v\u0041","spare":["o"]}`,
 		"check 1":    `{}`,
-		"fallback 1": `{"error":{"class":"quota","code":"q","message":"no more"},"text":"v\u0041"}`,
+		"fallback 1": `{"error":{"class":"quota","code":"q","details":null,"message":"no more"},"text":"v\u0041"}`,
 		"fallback 2": `{"text":"vA: no more"}`,
 		"undo":       `{"base":"http://x","id":"","was":{"text": "v\u0041"}}`,
 		"action":     `{"run":"r_test","url":"http://x/token"}`,

@@ -332,7 +332,8 @@ func TestAttempt(t *testing.T) {
 		want string
 	}{
 		{Scope{}, `{"e":null,"fix":null,"n":1}`},
-		{Scope{Attempt: 3, LastError: &sdk.Error{Class: sdk.ClassValidation, Code: "c", Message: "不行"}}, `{"e":{"class":"validation","code":"c","message":"不行"},"fix":"validation/c: 不行","n":3}`},
+		{Scope{Attempt: 3, LastError: &sdk.Error{Class: sdk.ClassValidation, Code: "c", Message: "不行"}}, `{"e":{"class":"validation","code":"c","details":null,"message":"不行"},"fix":"validation/c: 不行","n":3}`},
+		{Scope{Attempt: 2, LastError: &sdk.Error{Class: sdk.ClassValidation, Details: json.RawMessage(`{"answer":"半","n":1.5}`)}}, `{"e":{"class":"validation","code":"","details":{"answer":"半","n":1.5},"message":""},"fix":"validation/: ","n":2}`},
 	} {
 		if got, ds := e.Input(len(w.Steps)-1, c.s); string(got) != c.want {
 			t.Errorf("got %s, want %s%s", got, c.want, explain(ds))

@@ -17,7 +17,9 @@ var errorFacetType = cty.Object(map[string]cty.Type{"class": cty.String, "messag
 
 // failureType is what attempt.last_error and self.error are. Of a step that
 // ended the code is no facet: it is the plugin's, and changes with it.
-var failureType = cty.Object(map[string]cty.Type{"class": cty.String, "code": cty.String, "message": cty.String})
+// The details are what the plugin says of it, null for nothing: of a model's
+// answer that was not good enough, the answer.
+var failureType = cty.Object(map[string]cty.Type{"class": cty.String, "code": cty.String, "message": cty.String, "details": cty.DynamicPseudoType})
 
 // Value finds the one value that r names.
 func (r *refExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
@@ -164,8 +166,14 @@ func (r *refExpr) scoped(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2.Dia
 		case e == nil:
 			return r.follow(cty.NullVal(failureType), ctx)
 		}
+		details := cty.NullVal(cty.DynamicPseudoType)
+		if len(e.Details) > 0 {
+			if v, err := decodeJSON(e.Details, cty.DynamicPseudoType); err == nil {
+				details = v // what cannot be calculated with is left out
+			}
+		}
 		return r.follow(cty.ObjectVal(map[string]cty.Value{
-			"class": cty.StringVal(string(e.Class)), "code": cty.StringVal(e.Code), "message": cty.StringVal(e.Message),
+			"class": cty.StringVal(string(e.Class)), "code": cty.StringVal(e.Code), "message": cty.StringVal(e.Message), "details": details,
 		}), ctx)
 	}
 	if known {

@@ -289,7 +289,19 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 	if len(st.Secrets) == 0 && !r.received(w, st, up) {
 		return false
 	}
-	identity, diags := s.eval.KeyInput(int(w.step), w.input, w.scope)
+	// The key is the first attempt's: what the one before failed with is no part
+	// of what is asked, and an answer to a second try must be found again.
+	given, scope := w.input, w.scope
+	if w.attempt > 1 {
+		scope.Attempt, scope.LastError = 1, nil
+		if given != nil {
+			var diags hcl.Diagnostics
+			if given, diags = s.eval.Input(int(w.step), scope); !w.evaluated(up, diags) {
+				return false
+			}
+		}
+	}
+	identity, diags := s.eval.KeyInput(int(w.step), given, scope)
 	if !w.evaluated(up, diags) {
 		return false
 	}

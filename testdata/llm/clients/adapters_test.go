@@ -49,8 +49,11 @@ func (openAI) said(r *openai.ChatCompletion) (s said) {
 	return s
 }
 
-func (openAI) status(err error) (int, bool) {
-	return asAPI(err, func(e *openai.Error) int { return e.StatusCode })
+func (openAI) read(err error) (status int, message string) {
+	if e, ok := as[*openai.Error](err); ok {
+		return e.StatusCode, e.Message
+	}
+	return 0, ""
 }
 
 type claude struct{ c anthropic.Client }
@@ -92,8 +95,11 @@ func (claude) said(m *anthropic.Message) (s said) {
 	return s
 }
 
-func (claude) status(err error) (int, bool) {
-	return asAPI(err, func(e *anthropic.Error) int { return e.StatusCode })
+func (claude) read(err error) (status int, message string) {
+	if e, ok := as[*anthropic.Error](err); ok {
+		return e.StatusCode, e.Error() // which has the body
+	}
+	return 0, ""
 }
 
 type gemini struct{ c *genai.Client }
@@ -140,6 +146,9 @@ func (s *said) add(r *genai.GenerateContentResponse) {
 	}
 }
 
-func (gemini) status(err error) (int, bool) {
-	return asAPI(err, func(e genai.APIError) int { return e.Code })
+func (gemini) read(err error) (status int, message string) {
+	if e, ok := as[genai.APIError](err); ok {
+		return e.Code, e.Message
+	}
+	return 0, ""
 }
