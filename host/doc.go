@@ -77,4 +77,14 @@
 //
 // Why may fail_fast let running steps use their retries? They are paid for, and
 // two steps that fail in the same moment must not take each other's tries away.
+//
+// Why are secrets made ready before an evaluation instead of in it? Reading a
+// file can fail and running an action takes time and a context; an evaluation has
+// neither. What an expression names is known from the text, so nothing is fetched
+// that is not needed, and whether a step has to run at all is decided without
+// secrets.
+//
+// Why is an answer masked before it is checked and stored, and not only shown
+// masked? Downstream, keys and records must see the same bytes, now and when the
+// run is resumed.
 package host
