@@ -14,6 +14,9 @@
 // step, or one instance of it, at a time. A file in JSON form becomes the same
 // syntax tree in jsonform.go; what follows knows one form. marked.go says which
 // expressions name something sensitive, keyed.go what of those is in identities.
+// A step whose work is another workflow is expanded in
+// subflow.go, its variables and outputs are bound in bound.go. schematype.go
+// compares the flow with the plugins' schemas, testfile.go reads tests.
 // format.go stands
 // beside that: it lays text out and knows no flow.
 //
@@ -103,6 +106,19 @@
 // Why does a budget end an evaluation by unknown values, not by a panic? Every
 // enclosing node already knows how to pass an unknown on, so the work ends
 // soon, and try cannot take the bound for an error of its argument.
+//
+// Why is a sub-workflow expanded, not run? A run inside of a run has a state of its
+// own that can hang, be lost and disagree. Expanded, its steps are planned, kept
+// and resumed like all others. Its variables and outputs are locals, which count in
+// identities by what they stand for, so a step that moves into one keeps its own.
+//
+// Why has a sub-workflow no for_each? An instance of a step would have to name the
+// instance of the same key of each step beside it, also of those that were reused
+// as a whole. for_each inside of it, over a variable, does without.
+//
+// Why does a test answer for steps and not replace their outputs? An answer goes
+// the way of every other: it is checked, retried, stored. What a test shows is what
+// the flow does with it.
 //
 // Why must the path of file() be known before the run? What a step reads is part
 // of its identity, and the identity is made before anything has run.

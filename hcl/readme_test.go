@@ -57,7 +57,9 @@ func TestReadme(t *testing.T) {
 			check(kind, inner)
 		}
 	}
-	for kind, b := range topBlocks {
-		check(kind, b)
+	for _, blocks := range []map[string]*blockType{topBlocks, testBlocks} {
+		for kind, b := range blocks {
+			check(kind, b)
+		}
 	}
 }

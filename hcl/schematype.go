@@ -329,7 +329,7 @@ func (t *schemaType) misfitObject(v cty.Value, at string) *misfit {
 		default:
 			p = t.rest
 		}
-		elem := cty.DynamicVal
+		var elem cty.Value
 		switch {
 		case v.IsKnown() && v.Type().IsObjectType():
 			elem = v.GetAttr(name)
