@@ -147,6 +147,8 @@ func (r *run) supply(w *work, out json.RawMessage) {
 	w.sanitized, w.end = sanitized, endResult
 	w.record = r.newRecord(w)
 	w.record.Operator = true
+	r.prepareUndo(w, sanitized.Data())
+	w.record.Context.Undo = w.undo
 }
 
 // maxInputHead is how much of an input its record keeps, in bytes: enough to
@@ -242,9 +244,7 @@ func (s *session) demand(o RunOptions) (err error) {
 			maps.Copy(s.reruns[i], names[i])
 		}
 	}
-	for _, i := range slices.Sorted(maps.Keys(s.given)) {
-		s.options.Set = append(s.options.Set, i)
-	}
+	s.options.Set = slices.Sorted(maps.Keys(s.given))
 	return nil
 }
 

@@ -143,3 +143,14 @@ func TestFrom(t *testing.T) {
 		t.Error("the effect was repeated under its old key")
 	}
 }
+
+// An effect that a person says has happened is taken back like any other.
+func TestSetIsUndone(t *testing.T) {
+	t.Parallel()
+	s := newSaga(t)
+	res, err := s.apply(context.Background(), Options{Store: checkpoint.NewMemoryStore()}, RunOptions{Set: set("flight", `"flight by phone"`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t, "failed run", res, checkpoint.RunCompensated, "hotel", "pure", "undo flight", "undo hotel")
+}
