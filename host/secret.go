@@ -345,6 +345,9 @@ func (s *secrets) maskError(e *sdk.Error) *sdk.Error {
 	}
 	c := *e
 	c.Message, c.Stderr, c.Code, c.Path = m.Text(e.Message), m.Text(e.Stderr), m.Text(e.Code), m.Text(e.Path)
+	if len(e.Details) > 0 {
+		c.Details = m.JSON(e.Details)
+	}
 	return &c
 }
 
