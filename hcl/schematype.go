@@ -163,7 +163,7 @@ func itemAt(x *expression, name string, otherwise hclv2.Range) hclv2.Range {
 }
 
 // schemaType is the part of a JSON Schema that is a type: what it says of objects,
-// lists and primitive values. nil is any; whatever is more than a type is any.
+// lists and primitive values. nil is any.
 type schemaType struct {
 	kind     string // as kindOf says
 	props    map[string]*schemaType
@@ -187,18 +187,22 @@ func parseSchema(text json.RawMessage) *schemaType {
 	return schemaOf(v)
 }
 
-// more are the words of a schema that make it another thing than a type.
-var more = []string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "unevaluatedProperties", "prefixItems", "const"}
+// Words of a schema that change what those read here mean, so that nothing is said,
+// and words that may describe more of an object. All others say less than a type
+// or add to it: what does not fit the type does not fit the whole.
+var (
+	changing = []string{"patternProperties", "prefixItems"}
+	adding   = []string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "unevaluatedProperties"}
+)
 
 func schemaOf(v any) *schemaType {
 	s, ok := v.(map[string]any)
 	if !ok {
 		return nil
 	}
-	for _, word := range more {
-		if _, has := s[word]; has {
-			return nil
-		}
+	has := func(word string) bool { _, ok := s[word]; return ok }
+	if slices.ContainsFunc(changing, has) {
+		return nil
 	}
 	name, _ := s["type"].(string)
 	t := &schemaType{kind: schemaKinds[name]}
@@ -226,7 +230,7 @@ func schemaOf(v any) *schemaType {
 		case map[string]any:
 			t.open, t.rest = true, schemaOf(rest)
 		default:
-			t.open = len(props) == 0
+			t.open = len(props) == 0 || slices.ContainsFunc(adding, has)
 		}
 	}
 	return t

@@ -71,10 +71,24 @@ func TestCheckTypes(t *testing.T) {
 // What is more than a type, and what is no schema, says nothing.
 func TestSchemaTypeOfOther(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{``, `true`, `[]`, `{`, `{"$ref":"#/$defs/x"}`, `{"type":"object","oneOf":[{}]}`, `{"type":["string","null"]}`, `{"type":7}`, `{"properties":{"a":{}}}`} {
+	for _, text := range []string{``, `true`, `[]`, `{`, `{"$ref":"#/$defs/x"}`, `{"type":"object","patternProperties":{}}`, `{"type":"array","prefixItems":[{}]}`, `{"type":["string","null"]}`, `{"type":7}`, `{"properties":{"a":{}}}`} {
 		if s := parseSchema(json.RawMessage(text)); s != nil {
 			t.Errorf("%s is taken for %+v", text, s)
 		}
+	}
+}
+
+// What stands beside a type does not make it another one, but may make an object
+// larger.
+func TestSchemaTypeBesideOthers(t *testing.T) {
+	t.Parallel()
+	closed := parseSchema(json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"a":{}},"oneOf":[{"required":["a"]}]}`))
+	if !closed.closed || !closed.promised().IsObjectType() {
+		t.Errorf("a closed object is %+v", closed)
+	}
+	open := parseSchema(json.RawMessage(`{"type":"object","properties":{"a":{}},"allOf":[{"properties":{"b":{}}}]}`))
+	if !open.open || open.promised().IsObjectType() {
+		t.Errorf("an object of which allOf says more is %+v", open)
 	}
 }
 

@@ -382,3 +382,164 @@ func TestSubflowDepth(t *testing.T) {
 		t.Errorf("there are %d steps, want 1", len(w.Steps))
 	}
 }
+
+func TestSubflowForEachInside(t *testing.T) {
+	t.Parallel()
+	w := mustTree(t, `
+step "list" { uses = plugin.p.run }
+step "first" {
+  workflow = "./each.hcl"
+  input    = { items = step.list.output }
+}
+step "second" {
+  workflow = "./each.hcl"
+  input    = { items = ["a", "b"] }
+}
+output "words" { value = [for w in step.first.output.words : w.text] }
+`, map[string]string{"each.hcl": childHeader + `
+variable "items" { type = list(string) }
+step "do" {
+  for_each = var.items
+  uses     = plugin.c.run
+  input    = { text = each.value }
+}
+output "words" { value = step.do.output }
+`})
+	const text = "cafe\u0301"
+	e := w.Evaluator(mustBind(t, w), testRun)
+	up := func(int) Result {
+		return Result{State: sdk.Succeeded, Output: json.RawMessage(`["` + text + `"]`), Attempts: 1}
+	}
+	x, ds := e.ForEach(stepNamed(t, w, "step.first/step.do"), Scope{Up: up})
+	if ds.HasErrors() || len(x.Each) != 1 || string(x.Each[0].Value) != `"`+text+`"` {
+		t.Errorf("the instances are %v%s", x.Each, explain(ds))
+	}
+	x, ds = e.ForEach(stepNamed(t, w, "step.second/step.do"), Scope{Up: up})
+	if ds.HasErrors() || len(x.Each) != 2 || !x.List {
+		t.Errorf("the instances are %v%s", x.Each, explain(ds))
+	}
+	numbers := func(int) Result {
+		return Result{State: sdk.Succeeded, Output: json.RawMessage(`{"a":1}`), Attempts: 1}
+	}
+	if _, ds = e.ForEach(stepNamed(t, w, "step.first/step.do"), Scope{Up: numbers}); !hasCode(ds, "wrong-type") {
+		t.Errorf("an object for a list is taken:%s", explain(ds))
+	}
+}
+
+func TestSubflowRules(t *testing.T) {
+	t.Parallel()
+	child := childHeader + `
+variable "n" {
+  type = number
+  validation {
+    condition     = var.n > 3
+    error_message = "n must be more than 3, is ${var.n}"
+  }
+}
+step "do" {
+  uses  = plugin.c.run
+  input = { n = var.n }
+}
+output "n" {
+  value     = step.do.output.n
+  sensitive = true
+  precondition {
+    condition     = step.do.output.n > 0
+    error_message = "n is not positive"
+  }
+}
+`
+	flow := func(n string) string {
+		return "step \"a\" { uses = plugin.p.run }\nstep \"sub\" {\n workflow = \"./c.hcl\"\n input = { n = " + n + " }\n}\nstep \"z\" {\n uses = plugin.p.run\n input = { n = step.sub.output.n }\n}\n"
+	}
+	if _, ds := loadTree(t, flow("2"), map[string]string{"c.hcl": child}); !hasCode(ds, "invalid-variable") || !strings.Contains(explain(ds), "n must be more than 3, is 2") {
+		t.Errorf("a literal that is not valid:%s", explain(ds))
+	}
+	w := mustTree(t, flow("step.a.output.n"), map[string]string{"c.hcl": child})
+	if !w.NeedsKey() {
+		t.Error("a sensitive output of a sub-workflow needs no key")
+	}
+	run := testRun
+	run.Key = make([]byte, 32)
+	e := w.Evaluator(mustBind(t, w), run)
+	up := func(n string) Upstream {
+		return func(int) Result {
+			return Result{State: sdk.Succeeded, Output: json.RawMessage(`{"n":` + n + `}`), Attempts: 1}
+		}
+	}
+	do, z := stepNamed(t, w, "step.sub/step.do"), stepNamed(t, w, "step.z")
+	if _, ds := e.Input(do, Scope{Up: up("2")}); !hasCode(ds, "invalid-variable") {
+		t.Errorf("a value that is not valid is taken:%s", explain(ds))
+	}
+	if in, ds := e.Input(do, Scope{Up: up("4")}); ds.HasErrors() || string(in) != `{"n":4}` {
+		t.Errorf("the input is %s%s", in, explain(ds))
+	}
+	if _, ds := e.Input(z, Scope{Up: up("-1")}); !hasCode(ds, "precondition") {
+		t.Errorf("an output whose precondition does not hold is given:%s", explain(ds))
+	}
+	if in, ds := e.Input(z, Scope{Up: up("1")}); ds.HasErrors() || string(in) != `{"n":1}` || len(w.Steps[z].Sensitive) == 0 {
+		t.Errorf("the input is %s, sensitive are %v%s", in, w.Steps[z].Sensitive, explain(ds))
+	}
+}
+
+func TestSubflowOfNothingAndInJSON(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "flow.hcl.json", `{
+  "workflow": {"w": {}},
+  "plugin": {"p": {"source": "std/text"}},
+  "step": {
+    "none": {"workflow": "./none.hcl"},
+    "a": {"uses": "plugin.p.run", "depends_on": ["step.none"], "input": {"status": "${step.none.status}", "n": "${step.none.output.n}"}}
+  }
+}`)
+	write(t, dir, "none.hcl", "workflow \"none\" {}\noutput \"n\" { value = 1 }\n")
+	w, ds := Load(filepath.Join(dir, "flow.hcl.json"))
+	if ds.HasErrors() {
+		t.Fatal(explain(ds))
+	}
+	in, ds := w.Evaluator(mustBind(t, w), testRun).Input(0, Scope{})
+	if want := `{"n":1,"status":"succeeded"}`; ds.HasErrors() || string(in) != want {
+		t.Errorf("the input is %s, want %s%s", in, want, explain(ds))
+	}
+}
+
+// A condition of the step is that of every step inside, and actions belong to the
+// files that declare them.
+func TestSubflowConditionAndAction(t *testing.T) {
+	t.Parallel()
+	w := mustTree(t, `
+variable "go" { type = bool }
+step "sub" {
+  workflow = "./c.hcl"
+  when     = var.go
+}
+`, map[string]string{"c.hcl": childHeader + `
+action "refresh" { uses = plugin.c.run }
+step "a" {
+  uses = plugin.c.run
+  when = 1 == 1
+  retry {
+    on     = [unauthorized]
+    before = action.refresh
+  }
+}
+step "b" {
+  uses = plugin.c.run
+  when = 1 == 2
+}
+step "c" { uses = plugin.c.run }
+`})
+	for vars, want := range map[string][]bool{"go=true": {true, false, true}, "go=false": {false, false, false}} {
+		e := w.Evaluator(mustBind(t, w, vars), testRun)
+		for i, name := range []string{"a", "b", "c"} {
+			got, ds := e.When(stepNamed(t, w, "step.sub/step."+name), Scope{})
+			if ds.HasErrors() || got != want[i] {
+				t.Errorf("%s: %s runs: %t, want %t%s", vars, name, got, want[i], explain(ds))
+			}
+		}
+	}
+	if a := w.Actions[0]; a.Name != "sub/refresh" || w.Steps[0].Retry[0].Before != 0 {
+		t.Errorf("the action is %q, and the retry's %d", a.Name, w.Steps[0].Retry[0].Before)
+	}
+}
