@@ -23,7 +23,6 @@ import (
 
 var (
 	engine string   // the executable
-	cache  string   // a directory with the plugin compiled, which takes longer than a test
 	server *url.URL // of the model
 )
 
@@ -34,9 +33,6 @@ func run(m *testing.M) int {
 	if err == nil {
 		defer os.RemoveAll(dir)
 		err = build(dir)
-	}
-	if err == nil {
-		cache, err = warm(dir)
 	}
 	var stop func()
 	if err == nil {
@@ -58,29 +54,6 @@ func build(dir string) error {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
-}
-
-// warm has the engine compile the plugin, by a flow that reaches nothing.
-func warm(dir string) (string, error) {
-	flow := `workflow "warm" {}
-plugin "ai" {
-  source = "std/llm"
-  config = { base_url = "http://127.0.0.1:1" }
-  sandbox { allow_hosts = ["http://127.0.0.1:1"] }
-}
-step "probe" {
-  uses       = plugin.ai.models
-  input      = {}
-  on_failure = "skip"
-}
-`
-	if err := os.WriteFile(filepath.Join(dir, "flow.hcl"), []byte(flow), 0o600); err != nil {
-		return "", err
-	}
-	if out, err := exec.Command(engine, "apply", dir).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return filepath.Join(dir, ".engine", "cache"), nil
 }
 
 // start runs the model's server on a free port until stop is called.
@@ -176,9 +149,6 @@ func newDesk(t *testing.T, tickets []ticket, changes ...string) *desk {
 	}
 	list, err := json.Marshal(texts)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(d.dir, ".engine", "cache"), os.DirFS(cache)); err != nil {
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{"flow.hcl": flow, "tickets.json": list} {
