@@ -377,3 +377,46 @@ step "a" {
 		t.Error(explain(ds))
 	}
 }
+
+// TestSecretForms: both forms of a secret mean the same.
+func TestSecretForms(t *testing.T) {
+	t.Parallel()
+	native, ds := Parse([]File{{Path: "a.hcl", Bytes: []byte(`
+workflow "w" {}
+plugin "p" { source = "std/text" }
+variable "v" { sensitive = true }
+action "login" { uses = plugin.p.run }
+secret "a" {
+  action   = action.login
+  path     = "data.token"
+  optional = true
+}
+secret "b" {
+  file  = "/run/secrets/b"
+  hosts = ["b.example", "http://localhost:8080"]
+}
+secret "c" {
+  env         = "C"
+  fingerprint = true
+}
+step "s" {
+  uses  = plugin.p.run
+  input = { a = secret.a, b = secret.b, c = "x ${secret.c}" }
+}
+`)}})
+	form, more := Parse([]File{{Path: "a.hcl.json", Bytes: []byte(`{
+"workflow": { "w": {} },
+"plugin": { "p": { "source": "std/text" } },
+"variable": { "v": { "sensitive": true } },
+"action": { "login": { "uses": "plugin.p.run" } },
+"secret": {
+  "a": { "action": "action.login", "path": "data.token", "optional": true },
+  "b": { "file": "/run/secrets/b", "hosts": ["b.example", "http://localhost:8080"] },
+  "c": { "env": "C", "fingerprint": true }
+},
+"step": { "s": { "uses": "plugin.p.run", "input": { "a": "${secret.a}", "b": "${secret.b}", "c": "x ${secret.c}" } } }
+}`)}})
+	if len(ds)+len(more) > 0 || !cmp.Equal(native, form, asRead) {
+		t.Errorf("%s%s%s", explain(ds), explain(more), cmp.Diff(native, form, asRead))
+	}
+}

@@ -28,6 +28,15 @@ type request struct {
 	usage []sdk.Usage // what it cost, whatever became of it
 }
 
+// hidden are the members of the answer of which nothing may be shown: of one that
+// secrets are taken from, all.
+func (q *request) hidden() []string {
+	if q.open {
+		return []string{""}
+	}
+	return nil
+}
+
 // request carries q to its plugin and checks the shape of the answer. ctx has
 // the deadline.
 func (r *run) request(ctx context.Context, q *request) (*sdk.Response, *sdk.Error) {
@@ -68,7 +77,7 @@ func (r *run) request(ctx context.Context, q *request) (*sdk.Response, *sdk.Erro
 	if own != nil {
 		return nil, r.text(ops.Own(own))
 	}
-	if err := r.s.f.types[stepTypeKey{q.use.Plugin, q.use.StepType}].schemas.output.check(resp.Output, sdk.ClassValidation, "the output"); err != nil {
+	if err := r.s.f.types[stepTypeKey{q.use.Plugin, q.use.StepType}].schemas.output.check(resp.Output, sdk.ClassValidation, "the output", q.hidden()...); err != nil {
 		return nil, err
 	}
 	return resp, nil

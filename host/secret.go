@@ -156,7 +156,7 @@ func (s *secrets) learn(i int, value, why string) error {
 
 // maxDerived bounds how many texts made of secrets are looked for: each costs
 // every text that is searched.
-const maxDerived = 1000
+const maxDerived = 250
 
 // derived keeps a text that an expression made of a secret out of everything,
 // like the secret.
@@ -170,7 +170,7 @@ func (s *secrets) derived(i int, text string) {
 	if len(s.texts) == maxDerived {
 		if !s.full {
 			s.full = true
-			s.logger.Warn("expressions have made more than 1000 texts of secrets; of further ones only the secrets in them are looked for", "secret", s.f.wf.Secrets[i].Name)
+			s.logger.Warn("expressions make too many texts of secrets to look for all; of further ones only the secrets in them are looked for", "secret", s.f.wf.Secrets[i].Name)
 		}
 		return
 	}

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/loader"
@@ -545,5 +547,40 @@ func TestSchemaHidesSecrets(t *testing.T) {
 		if strings.Contains(e.Message, "hidden") || strings.Contains(e.Message, "shown") != (hide[0] != "") || !strings.Contains(e.Message, "at /a~1b") {
 			t.Errorf("%q hidden: %s", hide, e.Message)
 		}
+	}
+}
+
+// TestShortSecret: a secret that stands in too many texts is not looked for, and
+// its owner is told once.
+func TestShortSecret(t *testing.T) {
+	t.Parallel()
+	var told strings.Builder
+	f := &Flow{wf: &hcl.Workflow{Secrets: []hcl.Secret{{Name: "short", Env: "S", Action: -1}}, Plugins: []hcl.Plugin{{Secrets: []int{0}}}}}
+	s, diags := newSecrets(f, []string{"S=8080"}, hclog.New(&hclog.LoggerOptions{Output: &told}))
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	if err := s.learn(0, "9090", "empty"); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.redactor().Text("port 8080 or 9090"); got != "port 8080 or 9090" || strings.Count(told.String(), "too short") != 1 || strings.Contains(told.String(), "8080") {
+		t.Errorf("%q, told %q", got, told.String())
+	}
+	s.derived(0, "QUITE LONG")
+	s.derived(0, "SHORT")
+	if got := s.redactor().Text("QUITE LONG and SHORT"); got != "(secret short) and SHORT" {
+		t.Errorf("%q", got)
+	}
+	for n := range 2 * maxDerived {
+		s.derived(0, fmt.Sprintf("derived text %d", n))
+	}
+	if len(s.texts) != maxDerived || strings.Count(told.String(), "too many texts") != 1 {
+		t.Errorf("%d texts, told %q", len(s.texts), told.String())
+	}
+	if err := s.learn(0, strings.Repeat("x", maxSecret+1), "empty"); err == nil || !strings.Contains(err.Error(), "64 KiB") {
+		t.Errorf("%v", err)
+	}
+	if err := s.learn(0, "\xff", "empty"); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+		t.Errorf("%v", err)
 	}
 }

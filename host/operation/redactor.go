@@ -60,36 +60,43 @@ func (r *Redactor) With(name, value string) *Redactor {
 	if slices.Contains(r.secrets, named{name, value}) {
 		return r
 	}
-	return newRedactor(append(slices.Clip(r.secrets), named{name, value}))
+	first := *r.first
+	out := &Redactor{secrets: slices.Clip(r.secrets), weak: slices.Clip(r.weak), first: &first, forms: maps.Clone(r.forms), longest: r.longest}
+	out.add(named{name, value})
+	return out
 }
 
 func newRedactor(secrets []named) *Redactor {
-	r := &Redactor{secrets: secrets, first: new([1 << 16 / 64]uint64), forms: map[uint16][]form{}}
-	seen := map[string]bool{}
+	r := &Redactor{first: new([1 << 16 / 64]uint64), forms: map[uint16][]form{}}
 	for _, s := range secrets {
-		value := strings.TrimRight(s.value, "\r\n")
-		if len(value) < minSecret {
-			r.weak = append(r.weak, s.name)
-			continue
-		}
-		mask := fmt.Sprintf("(secret %s)", s.name)
-		for piece := range pieces(value) {
-			for _, text := range spellings(piece) {
-				if len(text) < minSecret || seen[text] {
-					continue
-				}
-				seen[text] = true
-				k := key(text)
-				r.first[k/64] |= 1 << (k % 64)
-				r.forms[k] = append(r.forms[k], form{[]byte(text), mask})
-				r.longest = max(r.longest, len(text))
-			}
-		}
-	}
-	for _, fs := range r.forms {
-		slices.SortStableFunc(fs, func(a, b form) int { return len(b.text) - len(a.text) })
+		r.add(s)
 	}
 	return r
+}
+
+// add makes the forms of one value. Lists of forms are replaced, not changed: a
+// Redactor that r was made of has them too.
+func (r *Redactor) add(s named) {
+	r.secrets = append(r.secrets, s)
+	value := strings.TrimRight(s.value, "\r\n")
+	if len(value) < minSecret {
+		r.weak = append(r.weak, s.name)
+		return
+	}
+	mask := fmt.Sprintf("(secret %s)", s.name)
+	for piece := range pieces(value) {
+		for _, text := range spellings(piece) {
+			k := key(text)
+			if len(text) < minSecret || slices.ContainsFunc(r.forms[k], func(f form) bool { return string(f.text) == text }) {
+				continue
+			}
+			r.first[k/64] |= 1 << (k % 64)
+			fs := append(slices.Clip(r.forms[k]), form{[]byte(text), mask})
+			slices.SortStableFunc(fs, func(a, b form) int { return len(b.text) - len(a.text) })
+			r.forms[k] = fs
+			r.longest = max(r.longest, len(text))
+		}
+	}
 }
 
 func key[T string | []byte](b T) uint16 { return uint16(b[0])<<8 | uint16(b[1]) }
@@ -100,7 +107,8 @@ func (r *Redactor) Weak() []string {
 	if r == nil {
 		return nil
 	}
-	return slices.Clone(r.weak)
+	weak := slices.Sorted(slices.Values(r.weak))
+	return slices.Compact(weak)
 }
 
 // pieces are the value and, of several lines, each that says something.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -164,5 +165,28 @@ func BenchmarkRedactor(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Bytes(text)
+	}
+}
+
+// TestRedactorWith: a Redactor that was extended masks old and new values, the
+// one that it was made of only the old.
+func TestRedactorWith(t *testing.T) {
+	t.Parallel()
+	var none *Redactor
+	one := none.With("key", "first-value")
+	two := one.With("key", "first-other").With("pin", "1234").With("a", "12").With("pin", "1234")
+	if one.With("key", "first-value") != one {
+		t.Error("a value that is known makes another Redactor")
+	}
+	const text = "first-value first-other Zmlyc3Qtb3RoZXI= 1234"
+	for r, want := range map[*Redactor]string{
+		none: text, one: "(secret key) first-other Zmlyc3Qtb3RoZXI= 1234", two: "(secret key) (secret key) (secret key) 1234",
+	} {
+		if got := r.Text(text); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := two.Weak(); !slices.Equal(got, []string{"a", "pin"}) || one.Weak() != nil {
+		t.Errorf("weak: %q", got)
 	}
 }
