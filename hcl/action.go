@@ -109,31 +109,36 @@ func (r *reader) budget(b *block, t *blockType) *Budget {
 	}
 }
 
-// requiredVersion reads the constraint on the engine's version.
-func (r *reader) requiredVersion(b *block) {
+// requiredVersion reads the constraint on the engine's version and returns its
+// text.
+func (r *reader) requiredVersion(b *block) string {
 	text := r.text(b, "required_version")
 	e := b.expr("required_version")
 	if text == "" {
-		return
+		return ""
 	}
 	c, err := goversion.NewConstraint(text)
 	if err != nil {
 		r.ds.errorf("invalid-version", e.Range(), "Invalid version constraint", "%q is not a constraint on versions. Write one such as \">= 1.2\", \"~> 1.4\" or \">= 1.2, < 2.0\".", text)
-		return
+		return ""
 	}
-	r.w.RequiredVersion = text
-	r.p.required, r.p.requiredRange = c, e.Range()
+	r.p.required = append(r.p.required, requirement{c, text, e.Range()})
+	return text
 }
 
 // CheckVersion reports whether an engine of this version may run the flow. A
 // version that is none, that of a development build, may.
 func (w *Workflow) CheckVersion(engine string) Diagnostics {
 	v, err := goversion.NewVersion(engine)
-	if err != nil || len(w.impl.required) == 0 || w.impl.required.Check(v.Core()) {
+	if err != nil {
 		return nil
 	}
 	var ds Diagnostics
-	ds.errorf("engine-version", w.impl.requiredRange, "Flow needs another version of the engine", "This is version %s, and the workflow %q wants %s. Install such a version, or change required_version.", engine, w.Name, w.RequiredVersion)
+	for _, r := range w.impl.required {
+		if !r.of.Check(v.Core()) {
+			ds.errorf("engine-version", r.rng, "Flow needs another version of the engine", "This is version %s, and the workflow %q wants %s. Install such a version, or change required_version.", engine, w.Name, r.text)
+		}
+	}
 	return ds
 }
 

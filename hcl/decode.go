@@ -270,7 +270,7 @@ func (r *reader) workflow(b *block) {
 	r.p.maxInstances = w.MaxInstances
 	w.CompensateOnFailure = keyword(&r.ds, b, "on_failure", []string{"keep", "compensate"}) == "compensate"
 	w.Budget = r.budget(b, topBlocks["workflow"])
-	r.requiredVersion(b)
+	w.RequiredVersion = r.requiredVersion(b)
 	for _, c := range b.inner(&r.ds, "checkpoint", topBlocks["workflow"]) {
 		w.Volatile = keyword(&r.ds, c, "mode", []string{"persistent", "volatile"}) == "volatile"
 	}

@@ -12,17 +12,16 @@ import (
 // program is the part of a Workflow that evaluation needs. Its slices run
 // beside those of the Workflow. It does not change after Load.
 type program struct {
-	w             *Workflow             // whose impl it is
-	required      goversion.Constraints // of the engine; nil without
-	requiredRange hclv2.Range
-	maxInstances  int
-	dir           string //  of the flow's files; "" when parsed from bytes
-	vars          []variable
-	locals        []local
-	steps         []stepCode
-	plugins       []*expression // config; nil when not written
-	outputs       []outputCode
-	actions       []*expression // input; nil when not written
+	w            *Workflow     // whose impl it is
+	required     []requirement // on the engine's version, of the flow and of those inside it
+	maxInstances int
+	dir          string //  of the flow's files; "" when parsed from bytes
+	vars         []variable
+	locals       []local
+	steps        []stepCode
+	plugins      []*expression // config; nil when not written
+	outputs      []outputCode
+	actions      []*expression // input; nil when not written
 
 	// scope holds the names of the files that are being read; once all are, those
 	// of the workflow itself.
@@ -204,4 +203,11 @@ type refExpr struct {
 	text     string          // as written, normalised
 	rest     hclv2.Traversal // after what kind and index stand for
 	path     []step          // rest again, for JSON; nil when it cannot be followed there
+}
+
+// requirement is a required_version.
+type requirement struct {
+	of   goversion.Constraints
+	text string
+	rng  hclv2.Range
 }

@@ -543,3 +543,17 @@ step "c" { uses = plugin.c.run }
 		t.Errorf("the action is %q, and the retry's %d", a.Name, w.Steps[0].Retry[0].Before)
 	}
 }
+
+// TestSubflowVersion: the versions that a flow and those inside it want are all
+// asked for.
+func TestSubflowVersion(t *testing.T) {
+	t.Parallel()
+	child := "workflow \"child\" {\n  required_version = \">= 9\"\n}\nplugin \"c\" { source = \"./c.wasm\" }\nstep \"s\" { uses = plugin.c.run }\n"
+	w := mustTree(t, `step "sub" { workflow = "./child.hcl" }`, map[string]string{"child.hcl": child})
+	if ds := w.CheckVersion("5.0.0"); len(ds) != 1 || !strings.HasSuffix(ds[0].Subject.File, "child.hcl") {
+		t.Errorf("what a child wants is not told at its place: %s", explain(ds))
+	}
+	if ds := w.CheckVersion("9.1.0"); ds.HasErrors() || w.RequiredVersion != "" {
+		t.Errorf("the flow itself wants %q: %s", w.RequiredVersion, explain(ds))
+	}
+}
