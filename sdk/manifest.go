@@ -18,17 +18,17 @@ const (
 // ManifestSection or beside the artifact as NAME.step.json; nothing of the
 // plugin runs to read it.
 type Manifest struct {
-	ABI        int                 `json:"abi"` // 1
-	Name       string              `json:"name"`
-	Version    string              `json:"version,omitempty"`
-	Engine     string              `json:"engine,omitempty"` // version constraint, ">= 1.0"
-	Steps      map[string]StepType `json:"steps"`
-	Config     json.RawMessage     `json:"config,omitempty"` // JSON Schema of the plugin's config
+	ABI     int                 `json:"abi"` // 1
+	Name    string              `json:"name"`
+	Version string              `json:"version,omitempty"`
+	Engine  string              `json:"engine,omitempty"` // version constraint, ">= 1.0"
+	Steps   map[string]StepType `json:"steps"`
+	Config  json.RawMessage     `json:"config,omitempty"` // JSON Schema of the plugin's config
 	// Capabilities are what the plugin cannot work without, and why.
 	Capabilities []Capability `json:"capabilities,omitempty"`
-	MemoryMB   int                 `json:"memory_mb,omitempty"`
-	IO         string              `json:"io,omitempty"` // "json" (default) or "raw"
-	Concurrent bool                `json:"concurrent,omitempty"`
+	MemoryMB     int          `json:"memory_mb,omitempty"`
+	IO           string       `json:"io,omitempty"` // "json" (default) or "raw"
+	Concurrent   bool         `json:"concurrent,omitempty"`
 }
 
 // StepType describes one step type of a plugin.
