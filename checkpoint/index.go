@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"iter"
-	"maps"
 )
 
 // Index is a loaded snapshot of one workflow's heads. It is immutable after
@@ -50,8 +49,19 @@ func keep(m map[Fingerprint][]*Head, f Fingerprint, h *Head) {
 // Head returns the newest head of a step instance, or nil.
 func (x *Index) Head(step, instance string) *Head { return x.heads[instanceKey{step, instance}] }
 
-// Heads are the newest heads of all step instances, in no order.
-func (x *Index) Heads() iter.Seq[*Head] { return maps.Values(x.heads) }
+// Heads are the heads of all step instances, the newest under each key, in no
+// order.
+func (x *Index) Heads() iter.Seq[*Head] {
+	return func(yield func(*Head) bool) {
+		for _, hs := range x.plan {
+			for _, h := range hs {
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Answer returns the newest output of a step instance that can be read back,
 // under whatever keys, or nil. Unless it is the newest head, all are searched.

@@ -251,6 +251,9 @@ type RunRecord struct {
 	NotUndone []string                   `json:"not_undone,omitempty"` // of a run that is being compensated: what is left, by address
 }
 
+// Undoing says that effects of the run are still to be undone.
+func (r *RunRecord) Undoing() bool { return r.Status == RunCompensating || len(r.NotUndone) > 0 }
+
 // FileDigest is one file of the flow.
 type FileDigest struct {
 	Path   string     `json:"path"`

@@ -114,7 +114,7 @@ func (s *selection) findUsed() {
 	newest := map[groupKey]bool{}
 	for _, r := range s.runs {
 		k := groupKey{r.Workflow, r.Variables}
-		if newest[k] && r.Status != RunRunning {
+		if newest[k] && r.Status != RunRunning && !r.Undoing() {
 			continue
 		}
 		newest[k] = true
@@ -315,7 +315,7 @@ func (s *selection) selectRuns() {
 	rank := map[groupKey]int{}
 	for _, r := range s.runs {
 		k := groupKey{r.Workflow, r.Variables}
-		if rank[k]++; rank[k] > s.policy.Keep && r.Status != RunRunning && !needed[r.ID] {
+		if rank[k]++; rank[k] > s.policy.Keep && r.Status != RunRunning && !r.Undoing() && !needed[r.ID] {
 			s.d.Runs = append(s.d.Runs, r)
 		}
 	}

@@ -100,7 +100,7 @@ func (r *run) compensate(ctx context.Context) error {
 
 // undoing: the run that is continued has effects that are still to be undone.
 func (s *session) undoing() bool {
-	return s.continued && (s.previous.Status == checkpoint.RunCompensating || len(s.previous.NotUndone) > 0)
+	return s.continued && s.previous.Undoing()
 }
 
 // undoOnly carries on the compensation of a run and runs nothing else.
@@ -194,6 +194,9 @@ func (r *run) undos(ctx context.Context) ([]undo, error) {
 	}
 	slices.SortFunc(open, func(a, b undo) int { return s.past.open[b.address].Started.Compare(s.past.open[a.address].Started) })
 	for hd := range s.index.Heads() {
+		if hd.Data.Seq != 0 && hd.Data.Seq != hd.Seq {
+			continue // another record's result, which is undone there
+		}
 		if hd.Outcome != checkpoint.Succeeded || hd.Chain != s.record.Chain || !slices.Contains(s.chain, hd.Run) {
 			continue
 		}

@@ -82,8 +82,15 @@ func (s *session) readPast(ctx context.Context) error {
 	if !slices.ContainsFunc(s.f.steps, func(st flowStep) bool { return st.effects.Changes() }) {
 		return nil
 	}
+	ended := map[string][]*checkpoint.Head{} // by address: what the chain has of it
+	for hd := range s.index.Heads() {
+		if hd.Chain == s.record.Chain {
+			address := instanceAddress(hd.Step, hd.Instance)
+			ended[address] = append(ended[address], hd)
+		}
+	}
 	for k, run := range s.chain { // oldest first
-		if err := s.readIntents(ctx, run, s.chain[k+1:]); err != nil {
+		if err := s.readIntents(ctx, run, s.chain[k+1:], ended); err != nil {
 			return err
 		}
 	}
@@ -121,7 +128,7 @@ func (s *session) tried(address string, attempt int) {
 
 // readIntents takes in the intents of one run of the chain. later are the runs
 // after it.
-func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later []checkpoint.RunID) error {
+func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later []checkpoint.RunID, ended map[string][]*checkpoint.Head) error {
 	intents, err := s.h.o.Store.Intents(ctx, s.h.o.Tenant, run)
 	if err != nil {
 		return &storeError{err}
@@ -145,8 +152,9 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 			s.tried(address, in.Attempt)
 		}
 		delete(s.past.open, address)
-		hd := s.index.Head(in.Step, in.Instance)
-		succeeded := hd != nil && (hd.Run == run && hd.Attempts >= in.Attempt || slices.Contains(later, hd.Run))
+		succeeded := slices.ContainsFunc(ended[address], func(hd *checkpoint.Head) bool {
+			return hd.Run == run && hd.Attempts >= in.Attempt || slices.Contains(later, hd.Run)
+		})
 		switch {
 		case succeeded, failed[fmt.Sprint(address, " ", in.Attempt)]:
 			delete(s.past.gone, in.Effect)

@@ -73,7 +73,11 @@ func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, st
 		return e, r.explainInstance(ctx, i, name, e)
 	}
 	r.instances(ctx, i, &e.PlannedStep)
-	if err := s.explainRecord(ctx, e, s.heads[i]); err != nil {
+	hd := s.heads[i]
+	if p := s.plan.Steps[i].Head; p != nil && p.Seq > 0 { // what is reused need not be the newest
+		hd = p
+	}
+	if err := s.explainRecord(ctx, e, hd); err != nil {
 		return nil, err
 	}
 	refs, lineage := f.graph.Refs(i), s.plannedLineage(i)

@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -142,6 +143,13 @@ func (r *run) expand(w *work) {
 		var err error
 		if f.above, err = r.skippedIn(st.follows); err != nil {
 			w.fatal = err
+			return
+		}
+	}
+	for name := range s.reruns[w.step] {
+		if !slices.ContainsFunc(f.in, func(in recovery.Instance) bool { return in.Name == name }) {
+			w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Code: "rerun", Message: fmt.Sprintf(
+				"there is no instance %s to rerun; %s has %d: see engine show", instanceAddress(st.address, name), st.address, len(f.in))})
 			return
 		}
 	}

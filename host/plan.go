@@ -15,6 +15,7 @@ import (
 // "decide" is reused if its upstreams give the answers they gave before.
 type Plan struct {
 	Workflow  string           `json:"workflow"`
+	Undo      []string         `json:"undo,omitempty"`      // what Apply undoes, of a run that failed; it runs nothing then
 	Continues checkpoint.RunID `json:"continues,omitempty"` // the run Apply would go on with
 	Follows   checkpoint.RunID `json:"follows,omitempty"`   // the run a new one would follow
 	Steps     []PlannedStep    `json:"steps"`               // in topological order
@@ -58,6 +59,9 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 		return nil, err
 	}
 	p := &Plan{Workflow: f.wf.Name, Steps: make([]PlannedStep, 0, len(f.steps))}
+	if s.undoing() {
+		p.Undo = s.previous.NotUndone
+	}
 	if s.continued {
 		p.Continues = s.record.ID
 	} else {

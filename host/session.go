@@ -168,6 +168,9 @@ func (s *session) chooseRun(ctx context.Context, vs map[string]json.RawMessage, 
 	case i >= 0:
 		s.previous = runs[i]
 	}
+	if p := s.previous; p != nil && o.New && p.Undoing() {
+		return &UsageError{fmt.Sprintf("run %s is not undone yet (%s); run the same command without --new to finish that first", p.ID, strings.Join(p.NotUndone, ", "))}
+	}
 	if p := s.previous; p != nil && p.Status == checkpoint.RunCompensated {
 		o.New = true // what it did is taken back: nothing follows it
 	}
@@ -281,8 +284,23 @@ func (s *session) define() error {
 		if o > 0 { // equal twins have equal bases, so the number goes there too
 			s.bases[i] = checkpoint.Numbered(s.bases[i], o)
 		}
+		if d := &s.defs[i]; d.Reuse == recovery.ReuseRun {
+			d.Local, s.bases[i] = s.inChain(d.Local), s.inChain(s.bases[i])
+			if !d.Instance.IsZero() {
+				d.Instance = s.inChain(d.Instance)
+			}
+		}
 	}
 	return nil
+}
+
+// inChain is a key of a step whose results belong to the chain of runs: those of
+// another chain are others and hide none of these.
+func (s *session) inChain(key checkpoint.Fingerprint) checkpoint.Fingerprint {
+	h := checkpoint.NewHasher("engine/chain/1")
+	h.Fingerprint(key)
+	h.String(string(s.record.Chain))
+	return h.Sum()
 }
 
 // checkConfigs evaluates the plugins' configurations and checks them against

@@ -159,6 +159,9 @@ func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, now 
 		}
 	}
 	if len(parts) == 0 {
+		if st.reuse == recovery.ReuseRun && h.Chain != s.record.Chain {
+			return s.due(recovery.WhyOtherRun, h)
+		}
 		if h.Outcome != checkpoint.Succeeded {
 			return "it was skipped before"
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -194,11 +195,18 @@ func (r *run) decide(w *work) (goOn bool) {
 		r.supply(w, out)
 		return false
 	}
-	if res.Judge && r.holdsStill(w, res.Head) {
+	if res.Judge && (r.holdsStill(w, res.Head) || w.err != nil) {
 		return false
 	}
 	if !res.Run && !res.Judge {
-		if h := s.plan.ResolveContent(w.step, w.in.Name, w.content); h != nil && r.readable(w, h) {
+		h := s.plan.ResolveContent(w.step, w.in.Name, w.content)
+		if j := s.defs[w.step].Judge; h != nil && j != nil && h.Judged != *j { // others have judged it
+			if r.holdsStill(w, h) {
+				return false
+			}
+			h = nil
+		}
+		if h != nil && r.readable(w, h) {
 			w.end, w.reused, w.hit = endResult, h, true
 			w.record = r.newRecord(w)
 			if h.Step != st.address {
@@ -275,6 +283,11 @@ func (r *run) holdsStill(w *work, h *checkpoint.Head) bool {
 	scope.Input, scope.Output = w.input, out
 	if err := r.holds(w, scope); err != nil {
 		w.reason = "its postconditions changed and the stored answer fails them: " + err.Message
+		if r.step(w).effects.Changes() { // it has happened; to judge it anew is no reason to repeat it
+			address := r.address(w.unit)
+			w.failed(&sdk.Error{Class: sdk.ClassValidation, Code: "postcondition", Message: fmt.Sprintf(
+				"its stored answer fails the postcondition as it is now: %s. It has effects and does not run again for that: use --rerun %s if it is to be repeated", err.Message, quoted(address))})
+		}
 		return false
 	}
 	w.end, w.reused, w.hit = endResult, h, true

@@ -173,7 +173,7 @@ func outcome(res *host.Result) error {
 	switch {
 	case res.Run.Status == checkpoint.RunSucceeded:
 		return nil
-	case res.Run.Status == checkpoint.RunCancelled:
+	case res.Run.Status == checkpoint.RunCancelled, res.Run.Status == checkpoint.RunCompensating:
 		return &exitError{code: exitCancel}
 	case res.Run.Error != nil && res.Run.Error.Code == host.CodeBudget:
 		return &exitError{code: exitBudget}

@@ -356,7 +356,7 @@ func (v *textApply) failures(res *host.Result) {
 	}
 	switch rec := &res.Run; {
 	case rec.Status == checkpoint.RunCompensated:
-		fmt.Fprintf(w, "\nWhat the run had done is undone. The same command begins anew;\nto see more: engine show %s\n", rec.ID)
+		fmt.Fprintf(w, "\nWhat the run and those it follows had done is undone. The same command begins anew;\nto see more: engine show %s\n", rec.ID)
 		return
 	case len(rec.NotUndone) > 0:
 		fmt.Fprintf(w, "\nnot undone: %s\nThe same command tries to undo that, and does nothing else; to see more: engine show %s\n", escape(strings.Join(rec.NotUndone, ", ")), rec.ID)

@@ -100,8 +100,7 @@ func (l *Loader) LoadSelf(ctx context.Context, a *loader.Artifact) (loader.Plugi
 
 // newPlugin makes a plugin's private directory.
 func (l *Loader) newPlugin(a *loader.Artifact) (*plugin, error) {
-	sweep(l.o.TempDir)
-	dir, err := os.MkdirTemp(l.o.TempDir, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	dir, err := privateDir(l.o.TempDir)
 	if err != nil {
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("plugin %s: %v", a.Path, err)}
 	}
@@ -124,6 +123,34 @@ func (p *plugin) started(ctx context.Context) (loader.Plugin, error) {
 // dirPrefix begins the name of a plugin's private directory; the engine's pid
 // and something random follow.
 const dirPrefix = "engine-"
+
+// maxSocketDir bounds the path of a plugin's private directory, where its socket
+// lies: the address of a socket has 104 bytes on some systems, and go-plugin adds
+// a directory "/plugin-dir" and the socket "/plugin", each with up to ten digits.
+const maxSocketDir = 104 - 1 - len("/plugin-dir") - 10 - len("/plugin") - 10
+
+// shortTemp is where a private directory goes when the path of the temporary
+// directory is too long.
+const shortTemp = "/tmp"
+
+// privateDir makes a directory that only this user reads.
+func privateDir(tempDir string) (string, error) {
+	fresh := func(in string) (string, error) {
+		sweep(in)
+		return os.MkdirTemp(in, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	}
+	dir, err := fresh(tempDir)
+	if err != nil || len(dir) <= maxSocketDir || runtime.GOOS == "windows" {
+		return dir, err
+	}
+	if err := os.Remove(dir); err != nil {
+		return "", err
+	}
+	if dir, err = fresh(shortTemp); err != nil {
+		return "", fmt.Errorf("the path of the temporary directory %s is too long for a socket, and %w; set TMPDIR to a shorter one", tempDir, err)
+	}
+	return dir, nil
+}
 
 // sweep removes the private directories of engines that were killed. What
 // cannot be removed is somebody else's, or in use.

@@ -135,3 +135,25 @@ func TestOpen(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLongTempDir: the address of a socket has little room, wherever the user
+// keeps temporary files.
+func TestLongTempDir(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("a-long-name/", 12))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := New(Options{TempDir: dir, Self: self})
+	p := load(t, l, probe(t, ""))
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

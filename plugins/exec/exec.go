@@ -52,6 +52,9 @@ func run(ctx context.Context, in input, _ sdk.Host) (*output, error) {
 	if in.OKStatus == nil {
 		in.OKStatus = []int{0}
 	}
+	if i := slices.IndexFunc(in.Args, func(a string) bool { return strings.ContainsRune(a, 0) }); i >= 0 {
+		return nil, invalid(fmt.Sprintf("/args/%d", i), "an argument cannot hold a NUL character")
+	}
 	cmd := exec.CommandContext(ctx, in.Program, in.Args...)
 	cmd.Stdin, cmd.Dir, cmd.Env = strings.NewReader(in.Stdin), in.Dir, os.Environ()
 	for k, v := range in.Env {
@@ -64,6 +67,9 @@ func run(ctx context.Context, in input, _ sdk.Host) (*output, error) {
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.Cancel, cmd.WaitDelay = func() error { return ask(cmd.Process) }, grace
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
+		err = nil // it has ended; what it left running holds its output open
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
