@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := t.TempDir() // one for all: a module is compiled once
+	warm(t, cache)
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -42,6 +44,58 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace, "await": await, "models": models, "asked": asked},
 	})
+}
+
+// warm compiles the plugins that ship inside the engine, with an engine built as
+// it is shipped: under the race detector each takes minutes.
+func warm(t *testing.T, cache string) {
+	t.Helper()
+	dir := t.TempDir()
+	engine := filepath.Join(dir, "engine")
+	build(t, ".", engine)
+	flow := `workflow "warm" {}
+plugin "http" {
+  source = "std/http"
+  sandbox { allow_hosts = ["http://127.0.0.1:9"] }
+}
+plugin "llm" {
+  source = "std/llm"
+  config = { api = "openai", base_url = "http://127.0.0.1:9", model = "m" }
+  sandbox { allow_hosts = ["http://127.0.0.1:9"] }
+}
+plugin "json" { source = "std/json" }
+plugin "text" { source = "std/text" }
+plugin "template" { source = "std/template" }
+step "http" {
+  uses  = plugin.http.get
+  input = { url = "http://127.0.0.1:9" }
+}
+step "llm" {
+  uses  = plugin.llm.models
+  input = {}
+}
+step "json" {
+  uses  = plugin.json.jq
+  input = { filter = ".", data = 1 }
+}
+step "text" {
+  uses  = plugin.text.sentiment
+  input = { text = "x" }
+}
+step "template" {
+  uses  = plugin.template.render
+  input = { template = "x" }
+}
+`
+	if err := os.WriteFile(filepath.Join(dir, "flow.hcl"), []byte(flow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(engine, "apply", dir)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache, "ENGINE_STATE=")
+	out, _ := cmd.CombinedOutput() // the two that call nobody fail
+	if made, err := filepath.Glob(filepath.Join(cache, "engine", "modules", "*")); err != nil || len(made) < 5 {
+		t.Fatalf("compiled are %v (%v):\n%s", made, err, out)
+	}
 }
 
 // replace OLD NEW FILE: OLD must be there.
