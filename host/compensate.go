@@ -151,6 +151,9 @@ func (r *run) undoOne(ctx context.Context, u *undo) *sdk.Error {
 	h.String(string(r.s.record.Chain))
 	h.String(u.address)
 	h.Bytes(u.input)
+	if u.head != nil { // what was done twice with another input is undone twice
+		h.Fingerprint(u.head.Content)
+	}
 	address := "undo of " + u.address
 	_, err := r.perform(ctx, &outside{
 		address: address, use: c.Use, grant: r.s.f.ceilings[c.Plugin], retry: retries(c.Retry), key: h.Sum().String(), secrets: r.s.f.steps[u.step].Secrets,

@@ -100,6 +100,10 @@ func TestCompensationGoesOn(t *testing.T) {
 	if !slices.Equal(res.Run.NotUndone, []string{"step.flight"}) {
 		t.Fatalf("not undone: %q", res.Run.NotUndone)
 	}
+	var usage *UsageError
+	if _, err := s.apply(context.Background(), o, RunOptions{New: true}); !errors.As(err, &usage) || !strings.Contains(usage.Message, "step.flight") {
+		t.Fatalf("what is not undone was abandoned: %v", err)
+	}
 	s.broken, s.refuse = false, ""
 	s.expect(t, "second try", s.mustApply(o), checkpoint.RunCompensated, "undo flight")
 	if len(s.keys["undo flight"]) != 1 {
@@ -126,6 +130,21 @@ func TestCompensationSurvives(t *testing.T) {
 	s.expect(t, "cancelled undo", res, checkpoint.RunCompensating, "hotel", "flight", "pure", "undo flight")
 	o.Observer = nil
 	s.expect(t, "carried on", s.mustApply(o), checkpoint.RunCompensated, "undo hotel")
+}
+
+// TestCompensationOfTheWholeChain: what earlier runs of the chain did is taken
+// back too, also what an edit has replaced since.
+func TestCompensationOfTheWholeChain(t *testing.T) {
+	t.Parallel()
+	s := newSaga(t)
+	s.broken = false
+	o := Options{Store: checkpoint.NewMemoryStore()}
+	s.expect(t, "first run", s.mustApply(o), checkpoint.RunSucceeded, "hotel", "flight", "pure", "pay")
+	s.steps[0].def, s.steps[3].def, s.broken = "another hotel", "another payment", true
+	s.expect(t, "failed run", s.mustApply(o), checkpoint.RunCompensated, "hotel", "undo hotel", "undo flight", "undo hotel")
+	if len(s.keys["undo hotel"]) != 2 {
+		t.Fatalf("two bookings were cancelled under %d keys", len(s.keys["undo hotel"]))
+	}
 }
 
 // TestCancelDoesNotCompensate: what a cancelled run has done stays.

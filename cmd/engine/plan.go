@@ -56,7 +56,7 @@ another is reused if the other gives the answer it gave before.`,
 			} else {
 				writePlan(io, p)
 			}
-			if detailed && p.Run+p.Decide > 0 {
+			if detailed && p.Run+p.Decide+len(p.Undo) > 0 {
 				return &exitError{code: exitChanges}
 			}
 			return nil
@@ -115,6 +115,10 @@ func secretNote(s *host.PlannedSecret) string {
 
 func writePlan(io streams, p *host.Plan) {
 	w := io.out
+	if len(p.Undo) > 0 {
+		fmt.Fprintf(w, "workflow %q: run %s is not undone yet; apply would undo %s, and run nothing\n", p.Workflow, p.Continues, oneLine(strings.Join(p.Undo, ", ")))
+		return
+	}
 	switch {
 	case p.Continues != "":
 		fmt.Fprintf(w, "workflow %q: apply would continue run %s\n", p.Workflow, p.Continues)

@@ -108,6 +108,10 @@ func (st *shownStep) add(e *host.Event) {
 			st.Error = e.Error
 		}
 		end()
+	case host.EventUndone:
+		st.State = "undone"
+	case host.EventUndoFailed:
+		st.State, st.Error = "not undone", e.Error
 	case host.EventCancelled:
 		st.State = "cancelled"
 		end()
