@@ -33,6 +33,11 @@ func TestScripts(t *testing.T) {
 	}
 	cache := t.TempDir() // one for all: a module is compiled once
 	warm(t, cache)
+	goEnv, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	goCaches := strings.Split(strings.TrimSpace(string(goEnv)), "\n") // what a script builds need not compile the standard library again
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -40,6 +45,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GUESTS", filepath.Join(root, "host/wasm/testdata/guests"))
 			e.Setenv("ENGINE_STATE", "")
 			e.Setenv("XDG_CACHE_HOME", cache)
+			e.Setenv("GOCACHE", goCaches[0])
+			e.Setenv("GOMODCACHE", goCaches[1])
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace, "await": await, "models": models, "asked": asked},
