@@ -220,7 +220,11 @@ func schemaOf(v any) *schemaType {
 		required, _ := s["required"].([]any)
 		for _, r := range required {
 			if name, ok := r.(string); ok {
-				t.required = append(t.required, normal(name))
+				name = normal(name)
+				t.required = append(t.required, name)
+				if _, described := t.props[name]; !described {
+					t.props[name] = nil // it is there, whatever it is
+				}
 			}
 		}
 		slices.Sort(t.required)

@@ -82,6 +82,9 @@ func TestSchemaTypeOfOther(t *testing.T) {
 // larger.
 func TestSchemaTypeBesideOthers(t *testing.T) {
 	t.Parallel()
+	if named := parseSchema(json.RawMessage(`{"type":"object","required":["b"],"properties":{"a":{}}}`)); !named.promised().HasAttribute("b") {
+		t.Error("what is required may not be named")
+	}
 	closed := parseSchema(json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"a":{}},"oneOf":[{"required":["a"]}]}`))
 	if !closed.closed || !closed.promised().IsObjectType() {
 		t.Errorf("a closed object is %+v", closed)
