@@ -100,3 +100,22 @@ func TestCancelEndsTheProgram(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestLeftRunning: a program that has ended has its answer, though what it left
+// running holds its output open.
+func TestLeftRunning(t *testing.T) {
+	t.Parallel()
+	got, err := answer(t.Context(), map[string]any{"program": "sh", "args": []string{"-c", "sleep 20 & echo done"}})
+	if err != nil || got.Stdout != "done\n" || got.ExitCode != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestArgumentWithNUL(t *testing.T) {
+	t.Parallel()
+	_, err := answer(t.Context(), map[string]any{"program": "echo", "args": []string{"a", "b\x00c"}})
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.Class != sdk.ClassInvalidInput || e.Path != "/args/1" {
+		t.Errorf("%v", err)
+	}
+}
