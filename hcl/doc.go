@@ -14,11 +14,10 @@
 // step, or one instance of it, at a time. A file in JSON form becomes the same
 // syntax tree in jsonform.go; what follows knows one form. marked.go says which
 // expressions name something sensitive, keyed.go what of those is in identities.
-// A step whose work is another workflow is expanded in
-// subflow.go, its variables and outputs are bound in bound.go. schematype.go
-// compares the flow with the plugins' schemas, testfile.go reads tests.
-// format.go stands
-// beside that: it lays text out and knows no flow.
+// A step whose work is another workflow is expanded in subflow.go and joined to
+// the graph in subjoin.go; its variables and outputs are bound in bound.go.
+// schematype.go compares the flow with the plugins' schemas, testfile.go reads
+// tests. format.go stands beside that: it lays text out and knows no flow.
 //
 // # Design
 //

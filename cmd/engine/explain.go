@@ -29,19 +29,11 @@ now. Runs nothing.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			step := args[len(args)-1]
 			v := newDiagView(io, f.json)
-			l, err := f.load(io, flowPath(args[:len(args)-1]), false, v)
+			l, h, done, err := f.reading(io, flowPath(args[:len(args)-1]), v)
 			if err != nil {
 				return err
 			}
-			store, err := readStore(l)
-			if err != nil {
-				return err
-			}
-			defer store.Close()
-			h, err := readingHost(l, store)
-			if err != nil {
-				return err
-			}
+			defer done()
 			e, err := h.Explain(context.WithoutCancel(c.Context()), l.flow, l.values, l.options, step)
 			if err != nil {
 				return failure(err, l.flow.Workflow(), v)

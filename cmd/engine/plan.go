@@ -30,19 +30,11 @@ another is reused if the other gives the answer it gave before.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			v := newDiagView(io, f.json)
-			l, err := f.load(io, flowPath(args), false, v)
+			l, h, done, err := f.reading(io, flowPath(args), v)
 			if err != nil {
 				return err
 			}
-			store, err := readStore(l)
-			if err != nil {
-				return err
-			}
-			defer store.Close()
-			h, err := readingHost(l, store)
-			if err != nil {
-				return err
-			}
+			defer done()
 			p, err := h.Plan(context.WithoutCancel(c.Context()), l.flow, l.values, l.options)
 			if err != nil {
 				return failure(err, l.flow.Workflow(), v)
@@ -67,17 +59,28 @@ another is reused if the other gives the answer it gave before.`,
 	return c
 }
 
-// readingHost is a host that plans and runs nothing.
-func readingHost(l *loaded, store checkpoint.Store) (*host.Host, error) {
+// reading makes what a verb needs that plans and runs nothing. done must be
+// called at its end.
+func (f *flowFlags) reading(io streams, path string, v diagView) (l *loaded, h *host.Host, done func(), err error) {
+	if l, err = f.load(io, path, false, v); err != nil {
+		return nil, nil, nil, err
+	}
+	store, err := readStore(l)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	key, err := stateKey(l.flow.Workflow(), l.state, false)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		h, err = host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: marked(l.state), Environ: os.Environ(), Key: key})
+		if err != nil {
+			err = exit(exitInternal, "%w", err)
+		}
 	}
-	h, err := host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: marked(l.state), Environ: os.Environ(), Key: key})
 	if err != nil {
-		return nil, exit(exitInternal, "%w", err)
+		_ = store.Close() // it was only read
+		return nil, nil, nil, err
 	}
-	return h, nil
+	return l, h, func() { _ = store.Close() }, nil
 }
 
 // readStore opens the state to be read. Without one, everything would run.

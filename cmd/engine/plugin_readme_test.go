@@ -53,7 +53,7 @@ func TestSDKReadme(t *testing.T) {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, "bytes.c"), block("## No SDK at all", "c"))
 		if _, err := exec.LookPath("clang-14"); err != nil {
-			t.Skip("clang-14 is not installed")
+			t.Skip("clang-14 is not installed: make toolchains")
 		}
 		built := filepath.Join(dir, "bytes.wasm")
 		if out, err := exec.Command("clang-14", "--target=wasm32-wasi", "-Os", "-s", "-o", built, filepath.Join(dir, "bytes.c")).CombinedOutput(); err != nil {

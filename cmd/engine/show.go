@@ -303,19 +303,11 @@ func writeRaw(io streams, v json.RawMessage) {
 // now.
 func writeSensitive(ctx context.Context, io streams, f *flowFlags, path, name string) error {
 	v := newDiagView(io, false)
-	l, err := f.load(io, path, false, v)
+	l, h, done, err := f.reading(io, path, v)
 	if err != nil {
 		return err
 	}
-	store, err := readStore(l)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	h, err := readingHost(l, store)
-	if err != nil {
-		return err
-	}
+	defer done()
 	outs, err := h.Outputs(ctx, l.flow, l.values)
 	if err != nil {
 		return failure(err, l.flow.Workflow(), v)
