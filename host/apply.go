@@ -99,8 +99,8 @@ func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error
 	s.record, s.eval = s.previous, in.evaluator(h.runInfo(s.previous, s.secrets))
 	r := h.newRun(s)
 	defer r.close()
-	for i := range s.plan.Steps {
-		if hd := s.plan.Steps[i].Head; hd != nil {
+	for i := range s.plan.Len() {
+		if hd := s.plan.Step(int32(i)).Head; hd != nil {
 			r.reused(unit{int32(i), -1}, hd, false)
 		}
 	}

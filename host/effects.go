@@ -184,7 +184,7 @@ func (s *session) block() {
 	s.blocked = map[int32]*sdk.Error{}
 	for k := range s.f.steps {
 		i, st := int32(k), &s.f.steps[k]
-		if s.plan.Steps[i].Verdict == recovery.Current || st.ForEach || s.rerun(i, "") || s.answer(i, "") != nil {
+		if s.plan.Step(i).Verdict == recovery.Current || st.ForEach || s.rerun(i, "") || s.answer(i, "") != nil {
 			continue
 		}
 		if in := s.past.open[st.address]; in != nil && st.effects == sdk.EffectsOnce {

@@ -74,7 +74,7 @@ func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, st
 	}
 	r.instances(ctx, i, &e.PlannedStep)
 	hd := s.heads[i]
-	if p := s.plan.Steps[i].Head; p != nil && p.Seq > 0 { // what is reused need not be the newest
+	if p := s.plan.Step(i).Head; p != nil && p.Seq > 0 { // what is reused need not be the newest
 		hd = p
 	}
 	if err := s.explainRecord(ctx, e, hd); err != nil {
@@ -100,7 +100,7 @@ func (s *session) content(ctx context.Context, i int32, lineage []sdk.Digest) ch
 	var none checkpoint.Fingerprint
 	var missing error
 	input, diags := s.eval.KeyInput(int(i), nil, hcl.Scope{Up: func(step int) hcl.Result {
-		hd := s.plan.Steps[step].Head
+		hd := s.plan.Step(int32(step)).Head
 		res := hcl.Result{State: hd.Outcome.State(), Attempts: hd.Attempts, Degraded: hd.Degraded}
 		if hd.Outcome == checkpoint.Succeeded && hd.HasData() {
 			data, err := s.h.o.Store.Data(ctx, s.h.o.Tenant, hd.Data)

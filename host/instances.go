@@ -17,7 +17,7 @@ import (
 func (s *session) foresee() *run {
 	r := s.h.newRun(s)
 	for _, i := range s.f.graph.Order() {
-		if s.f.steps[i].ForEach && s.plan.Steps[i].Head == nil && s.plan.Steps[i].Action != recovery.Untouched {
+		if s.f.steps[i].ForEach && s.plan.Step(i).Head == nil && s.plan.Step(i).Action != recovery.Untouched {
 			r.foreseeInstances(i)
 		}
 	}
@@ -59,7 +59,7 @@ func (r *run) instances(ctx context.Context, i int32, ps *PlannedStep) {
 		ps.Instances = &n
 		return
 	}
-	if hd := r.s.plan.Steps[i].Head; hd != nil && hd.Facets != nil {
+	if hd := r.s.plan.Step(i).Head; hd != nil && hd.Facets != nil {
 		if rec, err := r.h.o.Store.Record(ctx, r.h.o.Tenant, hd.Seq); err == nil && rec.Context.Instances != nil {
 			ps.Instances = &rec.Context.Instances.Count
 		}
@@ -178,7 +178,7 @@ func (s *session) explainLineage(e *Explanation, refs []recovery.Ref) {
 	for _, r := range refs {
 		x := ExplainedFacet{Step: s.f.steps[r.Step].address, Facet: r.Facet, Action: s.action(r.Step)}
 		x.Record = was[x.Step+" "+x.Facet.String()]
-		if hd := s.plan.Steps[r.Step].Head; hd != nil {
+		if hd := s.plan.Step(r.Step).Head; hd != nil {
 			x.Now = hd.Facet(r.Facet)
 		}
 		e.Lineage = append(e.Lineage, x)

@@ -105,11 +105,11 @@ func (h *Host) newRun(s *session) *run {
 	for k := range r.actions {
 		r.actions[k].busy = make(chan struct{}, 1)
 	}
-	for i := range s.plan.Steps {
-		if hd := s.plan.Steps[i].Head; hd != nil {
+	for i := range s.plan.Len() {
+		if hd := s.plan.Step(int32(i)).Head; hd != nil {
 			r.results[i] = taken(hd)
 		}
-		switch s.plan.Steps[i].Action {
+		switch s.plan.Step(int32(i)).Action {
 		case recovery.Decide, recovery.Run:
 			for _, u := range s.f.graph.Upstream(int32(i)) {
 				r.consumers[u]++

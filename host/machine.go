@@ -99,7 +99,7 @@ func newMachine(g *recovery.Graph, plan *recovery.Plan, steps []stepPolicy, conc
 	}
 	for i := range int32(n) {
 		m.attempt[i] = steps[i].Attempt
-		switch plan.Steps[i].Action {
+		switch plan.Step(i).Action {
 		case recovery.Take:
 			m.state[i], m.stage[i] = sdk.Succeeded, stageEnded
 		case recovery.Skip:

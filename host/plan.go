@@ -101,7 +101,7 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 
 // plannedStep is what Plan says of step i.
 func (s *session) plannedStep(ctx context.Context, i int32) PlannedStep {
-	st, sp := &s.f.steps[i], &s.plan.Steps[i]
+	st, sp := &s.f.steps[i], s.plan.Step(i)
 	ps := PlannedStep{Step: st.address, Action: s.action(i), Reason: s.why(ctx, i, nil), Effects: st.effects, Native: s.f.artifacts[st.Plugin].Kind == "native"}
 	switch ps.Action {
 	case "skip":
@@ -119,7 +119,7 @@ func (s *session) plannedStep(ctx context.Context, i int32) PlannedStep {
 
 // action is the word for what is planned for step i.
 func (s *session) action(i int32) string {
-	sp := &s.plan.Steps[i]
+	sp := s.plan.Step(i)
 	switch {
 	case sp.Head != nil && sp.Head.Outcome != checkpoint.Succeeded:
 		return "skip"

@@ -161,7 +161,7 @@ func (r *run) reused(u unit, h *checkpoint.Head, late bool) {
 	i := u.step
 	state := h.Outcome.State()
 	e := Event{Type: EventReused, Step: r.address(u), State: &state, Checkpoint: h.ID, Seq: h.Seq, Reason: "unchanged"}
-	p := &r.s.plan.Steps[i]
+	p := r.s.plan.Step(i)
 	switch {
 	case h.Outcome != checkpoint.Succeeded:
 		r.counts.Skipped++
@@ -199,8 +199,8 @@ func (r *run) reportPlan() {
 	r.counts.ToRun, r.counts.ToDecide = r.s.toRun()
 	start := r.counts
 	r.add(Event{Type: EventRunStarted, Workflow: rec.Workflow, Follows: rec.Follows, Continued: rec.Continued, Counts: &start})
-	for i := range r.s.plan.Steps {
-		if hd := r.s.plan.Steps[i].Head; hd != nil {
+	for i := range r.s.plan.Len() {
+		if hd := r.s.plan.Step(int32(i)).Head; hd != nil {
 			r.reused(unit{int32(i), -1}, hd, false)
 		}
 	}

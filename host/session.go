@@ -359,8 +359,8 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 // verify reads the outputs of the recovery set and notes those that are lost.
 func (s *session) verify(ctx context.Context) (again bool, err error) {
 	h := s.h
-	for i := range s.plan.Steps {
-		p := &s.plan.Steps[i]
+	for i := range s.plan.Len() {
+		p := s.plan.Step(int32(i))
 		if p.Action != recovery.Take {
 			continue
 		}
@@ -462,8 +462,8 @@ func (s *session) rerun(step int32, name string) bool {
 // toRun counts the steps that will run, and those that run unless their
 // upstreams give the answers they gave before.
 func (s *session) toRun() (run, decide int) {
-	for i := range s.plan.Steps {
-		switch s.plan.Steps[i].Action {
+	for i := range s.plan.Len() {
+		switch s.plan.Step(int32(i)).Action {
 		case recovery.Run:
 			run++
 		case recovery.Decide:
@@ -480,6 +480,6 @@ func (s *session) toRun() (run, decide int) {
 // mustRun: step i is to be decided, but nothing is known that could be reused.
 // (Another step's record of the same computation may still turn up.)
 func (s *session) mustRun(i int) bool {
-	p := &s.plan.Steps[i]
+	p := s.plan.Step(int32(i))
 	return p.Verdict == recovery.Missing || p.Reason.Head == nil
 }

@@ -18,7 +18,7 @@ type standing struct {
 
 // planned is what stands for step i before anything runs.
 func (s *session) planned(i int32) standing {
-	hd := s.plan.Steps[i].Head
+	hd := s.plan.Step(i).Head
 	if hd == nil {
 		return standing{}
 	}

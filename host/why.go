@@ -16,7 +16,7 @@ import (
 // why says in words why step i is planned as it is, as a difference where there
 // is one. lineage holds the digests of its facets when they are known.
 func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string {
-	p := &s.plan.Steps[i]
+	p := s.plan.Step(i)
 	h := p.Reason.Head
 	switch p.Reason.Why {
 	case recovery.WhyCurrent:
@@ -177,7 +177,7 @@ func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, now 
 func (s *session) plannedLineage(i int32) []sdk.Digest {
 	var ds []sdk.Digest
 	for _, r := range s.f.graph.Refs(i) {
-		if u := &s.plan.Steps[r.Step]; u.Head != nil {
+		if u := s.plan.Step(r.Step); u.Head != nil {
 			ds = append(ds, u.Head.Facet(r.Facet))
 		}
 	}

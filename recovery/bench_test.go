@@ -127,7 +127,8 @@ func TestLargeGraphs(t *testing.T) {
 		g, defs, ix := stored(t, n, refs, func(int) bool { return false })
 		o := recovery.Options{Run: "r_1", Chain: "r_1", Targets: recovery.Targets(g, nil)}
 		p := recovery.NewPlan(g, defs, recovery.Bind(g, ix), ix, o)
-		for i, s := range p.Steps {
+		for i := range p.Len() {
+			s := p.Step(int32(i))
 			if s.Verdict != recovery.Current {
 				t.Fatalf("%s: step %d is %v after a success", name, i, s)
 			}
@@ -139,7 +140,8 @@ func TestLargeGraphs(t *testing.T) {
 		}
 		defs[n-1].Local[0] ^= 1
 		p = recovery.NewPlan(g, defs, recovery.Bind(g, ix), ix, o)
-		for i, s := range p.Steps {
+		for i := range p.Len() {
+			s := p.Step(int32(i))
 			if (s.Action == recovery.Take || s.Action == recovery.Untouched) && (name != "fan" || i == 0) {
 				t.Fatalf("%s: step %d is %v though its output is lost", name, i, s)
 			}

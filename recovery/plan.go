@@ -113,12 +113,61 @@ type StepPlan struct {
 // bound: a step planned as Decide may turn out to be reused. It is not changed
 // after NewPlan and safe for concurrent use.
 type Plan struct {
-	Steps []StepPlan
+	marks []mark
+	own   []*checkpoint.Head // each step's newest record
+	found []*checkpoint.Head // what was found in its place; nil if nothing was
 
 	g     *Graph
 	defs  []Definition
 	index *checkpoint.Index
 	o     Options
+}
+
+// mark is what a plan notes of one step: without a pointer and in eight bytes,
+// since planning a large graph is bound by the memory it touches.
+type mark struct {
+	verdict  Verdict
+	action   Action
+	why      Why
+	found    bool  // its record is found[i], not own[i]
+	upstream int32 // of the reason; -1 = none
+}
+
+// Len is the number of steps.
+func (p *Plan) Len() int { return len(p.marks) }
+
+// Step is what is planned for step i.
+func (p *Plan) Step(i int32) StepPlan {
+	m := &p.marks[i]
+	h := p.head(i)
+	s := StepPlan{Verdict: m.verdict, Action: m.action, Reason: Reason{Why: m.why, Upstream: m.upstream, Head: h}}
+	if m.verdict == Current {
+		s.Head = h
+	}
+	if h == skippedUpstream {
+		s.Reason.Head = nil
+	}
+	return s
+}
+
+// head is the record that step i was compared with, and while its verdict is
+// Current the one that stands for it.
+func (p *Plan) head(i int32) *checkpoint.Head {
+	if p.marks[i].found {
+		return p.found[i]
+	}
+	return p.own[i]
+}
+
+// take notes h, which is not its own newest one, as the record of step i.
+func (p *Plan) take(i int32, h *checkpoint.Head) {
+	if h == p.own[i] {
+		return
+	}
+	if p.found == nil {
+		p.found = make([]*checkpoint.Head, len(p.own))
+	}
+	p.found[i], p.marks[i].found = h, true
 }
 
 // skippedUpstream stands for every step that is skipped because a hard
@@ -150,12 +199,13 @@ func Targets(g *Graph, more []int32) []int32 {
 }
 
 // NewPlan decides for every step. heads is Bind's result for the same graph
-// and index; index may hold records of steps that no longer exist.
+// and index, and the plan's from now on; index may hold records of steps that
+// no longer exist.
 func NewPlan(g *Graph, defs []Definition, heads []*checkpoint.Head, index *checkpoint.Index, o Options) *Plan {
-	p := &Plan{Steps: make([]StepPlan, g.Len()), g: g, defs: defs, index: index, o: o}
+	p := &Plan{marks: make([]mark, g.Len()), own: heads, g: g, defs: defs, index: index, o: o}
 	forced := p.forced()
 	for _, i := range g.order {
-		p.judge(i, heads[i], forced)
+		p.judge(i, forced)
 	}
 	p.walk()
 	return p
@@ -177,23 +227,22 @@ func (p *Plan) forced() []Why {
 }
 
 // judge gives i its verdict; all its upstreams have theirs.
-func (p *Plan) judge(i int32, own *checkpoint.Head, forced []Why) {
-	s := &p.Steps[i]
-	s.Reason = Reason{Upstream: -1, Head: own}
+func (p *Plan) judge(i int32, forced []Why) {
+	m := &p.marks[i]
+	m.upstream = -1
 	if forced != nil && forced[i] != 0 {
-		s.Verdict, s.Reason.Why = Due, forced[i]
+		m.verdict, m.why = Due, forced[i]
 		return
 	}
-	refs := p.g.Refs(i)
-	def := &p.defs[i]
-	when := refs[:p.g.when[i]]
-	if !def.When.IsZero() && p.firstOpen(when) < 0 {
+	own, def, refs := p.own[i], &p.defs[i], p.g.Refs(i)
+	if when := refs[:p.g.when[i]]; !def.When.IsZero() && p.firstOpen(when) < 0 {
 		h := own
 		if !p.skips(own, def, when) {
 			h = p.lookUp(i, def.When, when)
 		}
 		if h != nil {
-			s.Verdict, s.Head, s.Reason.Why = Current, h, WhySkipped
+			p.take(i, h)
+			m.verdict, m.why = Current, WhySkipped
 			return
 		}
 	}
@@ -201,32 +250,33 @@ func (p *Plan) judge(i int32, own *checkpoint.Head, forced []Why) {
 	if !p.unchanged(own, def, refs) {
 		switch open, skipped := p.obstacles(refs); {
 		case skipped >= 0:
-			s.Verdict, s.Head, s.Reason = Current, skippedUpstream, Reason{Why: WhySkipped, Upstream: skipped}
+			p.take(i, skippedUpstream)
+			m.verdict, m.why, m.upstream = Current, WhySkipped, skipped
 			return
 		case open >= 0:
-			s.Verdict, s.Reason.Why, s.Reason.Upstream = Unknown, WhyUpstream, open
+			m.verdict, m.why, m.upstream = Unknown, WhyUpstream, open
 			return
 		}
 		h = p.lookUp(i, def.Local, refs)
 	}
 	switch {
 	case h == nil && own == nil:
-		s.Verdict, s.Reason.Why = Missing, WhyNeverRan
+		m.verdict, m.why = Missing, WhyNeverRan
 	case h == nil:
-		s.Verdict, s.Reason.Why = Missing, WhyChanged
+		m.verdict, m.why = Missing, WhyChanged
 	default:
-		s.Reason.Head = h
+		p.take(i, h)
 		if why, due := p.due(def, h); due {
-			s.Verdict, s.Reason.Why = Due, why
+			m.verdict, m.why = Due, why
 			return
 		}
 		if judges(def, h) {
-			s.Verdict, s.Reason.Why = Unknown, WhyJudge
+			m.verdict, m.why = Unknown, WhyJudge
 			return
 		}
-		s.Verdict, s.Head = Current, h
+		m.verdict, m.why = Current, WhyCurrent
 		if h != own && h.Step != p.g.addresses[i] {
-			s.Reason.Why = WhyRenamed
+			m.why = WhyRenamed
 		}
 	}
 }
@@ -238,8 +288,12 @@ func (p *Plan) unchanged(own *checkpoint.Head, def *Definition, refs []Ref) bool
 		return false
 	}
 	for k := range refs {
-		u := &p.Steps[refs[k].Step]
-		if u.Verdict != Current || refs[k].Kind == Hard && u.Head.Outcome != checkpoint.Succeeded || !u.Head.HasFacet(refs[k].Facet, &own.Lineage[k]) {
+		r := &refs[k]
+		if p.marks[r.Step].verdict != Current {
+			return false
+		}
+		u := p.head(r.Step)
+		if r.Kind == Hard && u.Outcome != checkpoint.Succeeded || !u.HasFacet(r.Facet, &own.Lineage[k]) {
 			return false
 		}
 	}
@@ -252,13 +306,13 @@ func (p *Plan) unchanged(own *checkpoint.Head, def *Definition, refs []Ref) bool
 func (p *Plan) obstacles(refs []Ref) (open, skipped int32) {
 	open = -1
 	for k := range refs {
-		switch u := &p.Steps[refs[k].Step]; {
-		case u.Verdict != Current:
+		switch u := refs[k].Step; {
+		case p.marks[u].verdict != Current:
 			if open < 0 {
-				open = refs[k].Step
+				open = u
 			}
-		case refs[k].Kind == Hard && u.Head.Outcome != checkpoint.Succeeded:
-			return -1, refs[k].Step
+		case refs[k].Kind == Hard && p.head(u).Outcome != checkpoint.Succeeded:
+			return -1, u
 		}
 	}
 	return open, -1
@@ -270,7 +324,7 @@ func (p *Plan) skips(own *checkpoint.Head, def *Definition, when []Ref) bool {
 		return false
 	}
 	for k := range when {
-		if !p.Steps[when[k].Step].Head.HasFacet(when[k].Facet, &own.Lineage[k]) {
+		if !p.head(when[k].Step).HasFacet(when[k].Facet, &own.Lineage[k]) {
 			return false
 		}
 	}
@@ -285,7 +339,7 @@ func (p *Plan) lookUp(i int32, local checkpoint.Fingerprint, refs []Ref) *checkp
 	}
 	ds := make([]sdk.Digest, len(refs))
 	for k := range refs {
-		ds[k] = p.Steps[refs[k].Step].Head.Facet(refs[k].Facet)
+		ds[k] = p.head(refs[k].Step).Facet(refs[k].Facet)
 	}
 	return p.byPlan(i, checkpoint.PlanKey(local, sdk.Digest{}, ds))
 }
@@ -313,7 +367,7 @@ func (p *Plan) renamed(hs []*checkpoint.Head) (newest *checkpoint.Head) {
 // firstOpen is the first step among refs that is not current, or -1.
 func (p *Plan) firstOpen(refs []Ref) int32 {
 	for k := range refs {
-		if p.Steps[refs[k].Step].Verdict != Current {
+		if p.marks[refs[k].Step].verdict != Current {
 			return refs[k].Step
 		}
 	}
@@ -359,8 +413,8 @@ func (p *Plan) hasData(h *checkpoint.Head) bool {
 func (p *Plan) walk() {
 	queue := make([]int32, 0, p.g.Len()) // each step enters it once
 	need := func(i int32) {
-		if s := &p.Steps[i]; s.Action == Untouched {
-			s.Action = Decide // its final action is set when it leaves the queue
+		if m := &p.marks[i]; m.action == Untouched {
+			m.action = Decide // its final action is set when it leaves the queue
 			queue = append(queue, i)
 		}
 	}
@@ -380,25 +434,27 @@ func (p *Plan) walk() {
 	}
 	for head := 0; head < len(queue); head++ {
 		i := queue[head]
-		s := &p.Steps[i]
-		switch {
-		case s.Verdict == Current && s.Head.Outcome != checkpoint.Succeeded:
-			s.Action = Skip
-		case s.Verdict == Current && p.hasData(s.Head):
-			s.Action = Take
-		case s.Verdict == Current: // a husk, and its data is needed
-			s.Action, s.Verdict, s.Reason.Why = Run, Due, WhyHusk
-			if s.Head.HasData() {
-				s.Reason.Why = WhyLost
+		m := &p.marks[i]
+		switch m.verdict {
+		case Current:
+			switch h := p.head(i); {
+			case h.Outcome != checkpoint.Succeeded:
+				m.action = Skip
+			case p.hasData(h):
+				m.action = Take
+			default: // a husk, and its data is needed
+				m.action, m.verdict, m.why, m.upstream = Run, Due, WhyHusk, -1
+				if h.HasData() {
+					m.why = WhyLost
+				}
+				needUpstream(i)
+				p.fall(i, needUpstream)
 			}
-			s.Reason.Head, s.Head = s.Head, nil
-			needUpstream(i)
-			p.fall(i, needUpstream)
-		case s.Verdict == Due:
-			s.Action = Run
+		case Due:
+			m.action = Run
 			needUpstream(i)
 		default:
-			s.Action = Decide
+			m.action = Decide
 			needUpstream(i)
 		}
 	}
@@ -412,14 +468,13 @@ func (p *Plan) fall(i int32, needUpstream func(int32)) {
 		u := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		for _, d := range p.g.Downstream(u) {
-			s := &p.Steps[d]
-			if s.Verdict != Current || s.Head.Outcome == checkpoint.SkippedCondition && !names(p.g.WhenRefs(d), u) {
+			m := &p.marks[d]
+			if m.verdict != Current || p.head(d).Outcome == checkpoint.SkippedCondition && !names(p.g.WhenRefs(d), u) {
 				continue
 			}
-			s.Verdict, s.Head = Unknown, nil
-			s.Reason = Reason{Why: WhyUpstream, Upstream: u, Head: s.Reason.Head}
-			if s.Action == Take || s.Action == Skip {
-				s.Action = Decide
+			m.verdict, m.why, m.upstream = Unknown, WhyUpstream, u
+			if m.action == Take || m.action == Skip {
+				m.action = Decide
 				needUpstream(d)
 			}
 			stack = append(stack, d)

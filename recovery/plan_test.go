@@ -231,7 +231,8 @@ func (c *planCase) plan(t *testing.T) string {
 	}
 	p := recovery.NewPlan(g, c.defs, recovery.Bind(g, c.ix), c.ix, c.o)
 	var b strings.Builder
-	for i, s := range p.Steps {
+	for i := range int32(p.Len()) {
+		s := p.Step(i)
 		why := whyNames[s.Reason.Why]
 		switch {
 		case s.Reason.Upstream >= 0:
@@ -239,7 +240,7 @@ func (c *planCase) plan(t *testing.T) string {
 		case s.Reason.Why == recovery.WhyRenamed:
 			why += " from " + strings.TrimPrefix(s.Reason.Head.Step, "step.")
 		}
-		fmt.Fprintf(&b, "%-4s %-7s %-7s %s\n", strings.TrimPrefix(g.Address(int32(i)), "step."), actionNames[s.Action], verdictNames[s.Verdict], why)
+		fmt.Fprintf(&b, "%-4s %-7s %-7s %s\n", strings.TrimPrefix(g.Address(i), "step."), actionNames[s.Action], verdictNames[s.Verdict], why)
 	}
 	return b.String()
 }

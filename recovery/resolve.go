@@ -24,8 +24,8 @@ type Resolution struct {
 func (p *Plan) Resolve(i int32, lineage []sdk.Digest) Resolution {
 	def := &p.defs[i]
 	r := Resolution{Key: checkpoint.PlanKey(def.Local, sdk.Digest{}, lineage)}
-	if s := &p.Steps[i]; s.Action == Run {
-		r.Run, r.Why = true, s.Reason.Why
+	if m := &p.marks[i]; m.action == Run {
+		r.Run, r.Why = true, m.why
 		return r
 	}
 	h := p.byPlan(i, r.Key)

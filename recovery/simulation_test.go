@@ -220,7 +220,7 @@ func (w *world) apply(crash int) (used, bool) {
 		}
 	}
 	for _, i := range randomOrder(w.r, g) {
-		s := p.Steps[i]
+		s := p.Step(i)
 		switch s.Action {
 		case recovery.Untouched:
 			continue
