@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -37,10 +38,17 @@ func (r *reader) sandbox(b *block, t *blockType) *Sandbox {
 			continue
 		}
 		first[in.name] = in.header()
+		if in.name == "engine" || in.name == "tmp" {
+			r.ds.errorf("invalid-name", in.header(), "Name is taken", "A mount is seen as the directory of its name, and /%s is the engine's own. Give it another name.", in.name)
+		}
+		before := len(r.ds)
 		m := Mount{Name: in.name, Source: r.p.rebased(r.text(in, "source")), Range: rangeOf(in.header())}
 		m.ReadWrite = keyword(&r.ds, in, "mode", []string{"ro", "rw"}) == "rw"
 		if e := in.expr("source"); e != nil {
 			m.Range = rangeOf(e.Range())
+			if m.Source == "" && len(r.ds) == before {
+				r.ds.errorf("invalid-value", e.Range(), "Source is empty", "source is the path of a directory, such as \"./data\".")
+			}
 		}
 		s.Mounts = append(s.Mounts, m)
 	}
@@ -71,6 +79,8 @@ func (r *reader) env(b *block, s *Sandbox) {
 			r.ds.errorf("invalid-name", at, "Invalid name", "%q cannot be the name of an environment variable: it has ASCII letters, digits and _, and does not begin with a digit.", name)
 		case e.IsNull() || e.Type() != cty.String:
 			r.ds.errorf("wrong-type", at, "Wrong type", "The environment variable %s must be a string, this is %s.", name, describe(e))
+		case strings.ContainsRune(e.AsString(), 0):
+			r.ds.errorf("invalid-value", at, "Invalid value", "The environment variable %s has a zero byte, which no environment can hold.", name)
 		default:
 			s.Env[name] = e.AsString()
 		}

@@ -272,6 +272,12 @@ func (f *Flow) link() (err error) {
 				continue
 			}
 			fs.effects = max(fs.effects, effectsOf(f.artifacts[use.Plugin], use.StepType, sdk.EffectsNone))
+			if f.ceilings[use.Plugin].changes() {
+				fs.effects = max(fs.effects, sdk.EffectsWrite)
+			}
+		}
+		if fs.grant.changes() {
+			fs.effects = max(fs.effects, sdk.EffectsWrite)
 		}
 		fs.follows = -1
 		if k := slices.IndexFunc(rs, func(r recovery.Ref) bool { return r.Paired }); k >= 0 {

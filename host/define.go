@@ -53,6 +53,7 @@ func (s *session) defineStep(i int) (checkpoint.Fingerprint, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return checkpoint.Fingerprint{}, diags
 	}
+	world, diags := s.worldParts(&st.grant)
 	s.parts[i] = identity(&id)
 	base := checkpoint.NewHasher("engine/base/1")
 	base.Digest(s.f.artifacts[st.Plugin].Digest)
@@ -64,7 +65,14 @@ func (s *session) defineStep(i int) (checkpoint.Fingerprint, hcl.Diagnostics) {
 		base.Digest(id.Checks)
 		for _, c := range st.Checks {
 			base.Digest(s.f.artifacts[c.Plugin].Digest)
+			own, d := s.worldParts(&s.f.ceilings[c.Plugin])
+			world, diags = append(world, own...), append(diags, d...)
 		}
+	}
+	for _, part := range world {
+		base.String(part.Name)
+		base.Digest(part.Value)
+		s.parts[i] = append(s.parts[i], checkpoint.NamedDigest{Name: part.Name, Digest: part.Value.Short()})
 	}
 	s.bases[i] = base.Sum()
 	key := func(each sdk.Digest, sets ...[]hcl.FacetRef) checkpoint.Fingerprint {

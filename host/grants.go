@@ -16,6 +16,7 @@ import (
 type grant struct {
 	hosts  []operation.HostRule
 	limits loader.Limits
+	mounts []hcl.Mount // those of limits.World, one for one
 }
 
 // ceiling is the grant of plugin p.
@@ -31,10 +32,13 @@ func (f *Flow) ceiling(p int) (grant, hcl.Diagnostics) {
 			return g, hcl.Diagnostics{{Code: "native-sandbox", Subject: sb.Range, Summary: fmt.Sprintf("Plugin %q is native and not sandboxed", plugin.Name),
 				Detail: fmt.Sprintf("A native program reaches whatever the engine's user may reach. Remove %s, or build the plugin for Wasm.", what)}}
 		}
-		return g, nil
+		g.see(sb)
+		return g, f.repeatedWorld(g, plugin)
 	}
 	g, diags := narrow(g, sb)
+	diags = append(diags, f.mount(&g, sb)...)
 	g, diags = repeated(g, plugin, diags)
+	diags = append(diags, f.repeatedWorld(g, plugin)...)
 	if m := a.Manifest; m != nil && len(g.hosts) == 0 {
 		for _, c := range m.Capabilities {
 			if c.HTTP != "" {
@@ -123,12 +127,6 @@ func narrow(g grant, sb *hcl.Sandbox) (grant, hcl.Diagnostics) {
 	if sb.Fuel > 0 && (g.limits.Fuel == 0 || sb.Fuel < g.limits.Fuel) {
 		g.limits.Fuel = sb.Fuel
 	}
-	if len(sb.Mounts) > 0 {
-		diags = append(diags, notYet(sb, "mount", "files"))
-	}
-	if len(sb.Env) > 0 {
-		diags = append(diags, notYet(sb, "env", "environment variables"))
-	}
 	if sb.Isolation == "process" {
 		diags = append(diags, notYet(sb, `isolation = "process"`, "processes of their own"))
 	}
@@ -152,9 +150,13 @@ func (f *Flow) grantOf(p int, sb *hcl.Sandbox) (grant, hcl.Diagnostics) {
 			return ceiling, hcl.Diagnostics{{Code: "native-sandbox", Subject: sb.Range, Summary: fmt.Sprintf("Plugin %q is native and not sandboxed", f.wf.Plugins[p].Name),
 				Detail: fmt.Sprintf("Remove %s, or build the plugin for Wasm.", what)}}
 		}
-		return ceiling, nil
+		g := ceiling
+		g.see(sb)
+		return g, f.withinWorld(ceiling, g, p, sb)
 	}
 	g, diags := narrow(ceiling, sb)
+	diags = append(diags, f.mount(&g, sb)...)
+	diags = append(diags, f.withinWorld(ceiling, g, p, sb)...)
 	if diags.HasErrors() || sb.AllowHosts == nil {
 		return g, diags
 	}
@@ -214,5 +216,5 @@ func (f *Flow) grant() (diags hcl.Diagnostics) {
 		f.actions[i], ds = f.grantOf(f.wf.Actions[i].Use.Plugin, f.wf.Actions[i].Sandbox)
 		diags = append(diags, ds...)
 	}
-	return diags
+	return append(diags, f.disjoint()...)
 }

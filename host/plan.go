@@ -20,6 +20,7 @@ type Plan struct {
 	Follows   checkpoint.RunID `json:"follows,omitempty"`   // the run a new one would follow
 	Steps     []PlannedStep    `json:"steps"`               // in topological order
 	Secrets   []PlannedSecret  `json:"secrets,omitempty"`   // that something names
+	Grants    []PlannedGrant   `json:"grants,omitempty"`    // what the flow gives plugins, and steps that narrow it
 	Run       int              `json:"run"`                 // steps that will run
 	Decide    int              `json:"decide"`              // steps decided while running
 	Reuse     int              `json:"reuse"`
@@ -58,7 +59,7 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Workflow: f.wf.Name, Steps: make([]PlannedStep, 0, len(f.steps))}
+	p := &Plan{Workflow: f.wf.Name, Grants: f.grants(), Steps: make([]PlannedStep, 0, len(f.steps))}
 	if s.undoing() {
 		p.Undo = s.previous.NotUndone
 	}

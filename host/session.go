@@ -74,6 +74,7 @@ type session struct {
 	bases     []checkpoint.Fingerprint   // of the content keys
 	parts     [][]checkpoint.NamedDigest // of the local keys, so that a difference can be named
 	configs   []json.RawMessage          // by plugin; nil where a secret is not known yet
+	trees     trees                      // what lies in mounts
 	index     *checkpoint.Index
 	heads     []*checkpoint.Head
 	options   recovery.Options
@@ -105,7 +106,7 @@ func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (_
 	if f.keyed && len(h.o.Key) == 0 {
 		return nil, errors.New("options: no key, and the flow has sensitive values")
 	}
-	s := &session{h: h, f: f, ended: o.Ended}
+	s := &session{h: h, f: f, ended: o.Ended, trees: trees{log: h.o.Logger}}
 	var missing hcl.Diagnostics
 	if s.secrets, missing = newSecrets(f, h.o.Environ, h.o.Logger); missing.HasErrors() {
 		return nil, missing

@@ -140,6 +140,9 @@ func writePlan(io streams, p *host.Plan) {
 	for _, s := range p.Secrets {
 		fmt.Fprintf(w, "  secret %s: %s\n", s.Name, secretNote(&s))
 	}
+	for _, g := range p.Grants {
+		fmt.Fprintf(w, "  grant %s\n", oneLine(g.String()))
+	}
 	for _, s := range p.Steps {
 		line := fmt.Sprintf("  %-7s %s: %s", s.Action, s.Step, oneLine(s.Reason))
 		if s.Action == "reuse" {

@@ -48,6 +48,21 @@ type Limits struct {
 	HostCalls int           // operations per attempt. Defaults to 10,000
 	Fuel      uint64        // units of computing, checked every million. 0 = no bound but the deadline. Wasm only
 	Grace     time.Duration // between a cancel and the kill of a native plugin. Defaults to 5 s
+	World     *World        // what is to be seen beside the request. nil = nothing. It is not changed
+}
+
+// World is what attempts see of the machine. Like all of Limits it is data that
+// can be sent to another process.
+type World struct {
+	Env    map[string]string `json:"env,omitempty"`    // environment variables
+	Mounts []Mount           `json:"mounts,omitempty"` // Wasm only
+}
+
+// Mount is a directory of the machine that a module sees as /Name.
+type Mount struct {
+	Name      string `json:"name"` // one element of a path; not engine or tmp, which are taken
+	Path      string `json:"path"` // of the machine, absolute
+	ReadWrite bool   `json:"read_write,omitempty"`
 }
 
 // Default limits.

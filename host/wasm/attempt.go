@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -42,6 +44,7 @@ type attempt struct {
 	stdout   bytes.Buffer
 	stderr   lines
 	memory   *memory
+	files    *files
 	fuel     int64 // units spent before the last tick
 	why      *sdk.Error
 	over     bool // the guest has stopped; open files close without effect
@@ -119,13 +122,15 @@ func (p *program) run(a *attempt, req []byte, pure bool, seed string) (*sdk.Resp
 	a.message = req
 	a.memory = &memory{pool: &p.memories, limit: uint64(a.limits.Memory)}
 	defer a.memory.Free()
+	a.files = newFiles(a, pure)
 	// The guest cannot be stopped by a context (see doc.go), so it gets one
 	// that never ends and asks a.ctx itself.
 	ctx := context.WithValue(context.WithoutCancel(a.ctx), attemptKey{}, a)
 	err := p.call(experimental.WithMemoryAllocator(ctx, a.memory), a, pure, seed)
 	a.over = true
 	a.stderr.flush()
-	return a.judge(err)
+	r, err := a.judge(err)
+	return r, errors.Join(err, a.files.close())
 }
 
 // call runs the guest to its end. Its error is wazero's.
@@ -165,8 +170,12 @@ func (p *program) config(a *attempt, pure bool, seed string) wazero.ModuleConfig
 	if !p.wasi {
 		return c
 	}
-	c = c.WithArgs(p.name)
-	c = c.WithFSConfig(wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(&files{attempt: a}, "/"))
+	c = c.WithArgs(p.name).WithFSConfig(wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(a.files, "/"))
+	if w := a.limits.World; w != nil {
+		for _, name := range slices.Sorted(maps.Keys(w.Env)) {
+			c = c.WithEnv(name, w.Env[name])
+		}
+	}
 	if p.command {
 		return c.WithStdin(bytes.NewReader(a.message)).WithStdout(a)
 	}

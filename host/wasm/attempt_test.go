@@ -62,7 +62,7 @@ func TestHowAnAttemptEnds(t *testing.T) {
 		"stderr flood":         {class: sdk.ClassResourceExhausted, code: "stderr_too_large"},
 		"call":                 {output: `{"ok":{}}`},
 		"respond":              {output: `"responded"`},
-		"files":                {output: `"1 1 0 0 0 0 -1 0 -1 0 -1 9 0 "`},
+		"files":                {output: `"1 1 0 1 0 0 -1 0 -1 0 -1 9 0 "`},
 	} {
 		t.Run(do, func(t *testing.T) {
 			t.Parallel()
@@ -320,7 +320,7 @@ func main() {
 `))
 	s := stepOf(t, p, "run", loader.Limits{})
 	r, err := s.Run(t.Context(), request(`{}`), okHost)
-	if want := `["{\"ok\":{}}","<nil>",1,0,"[d engine/]"]`; err != nil || string(r.Output) != want {
+	if want := `["{\"ok\":{}}","<nil>",1,0,"[d engine/ d tmp/]"]`; err != nil || string(r.Output) != want {
 		t.Errorf("%+v, %v", r, err)
 	}
 	_, err = s.Run(t.Context(), request(`{"panic":1}`), okHost)

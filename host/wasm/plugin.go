@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -42,12 +43,18 @@ func (p *plugin) Step(stepType string, limits loader.Limits) (sdk.Step, error) {
 		if !ok {
 			return nil, &sdk.Error{Class: sdk.ClassInvalidInput, Message: fmt.Sprintf("module %s has no step type %q; it has %s", p.path, stepType, strings.Join(p.manifest.StepNames(), ", "))}
 		}
-		s.pure = t.Effects == sdk.EffectsNone
+		s.pure = t.Effects == sdk.EffectsNone && !s.changesFiles()
 	}
 	if p.program.memMin > s.limits.Memory {
 		return nil, exhausted(codeMemory, "module %s needs at least %d MiB of memory, the limit is %d MiB", p.path, p.program.memMin>>20, s.limits.Memory>>20)
 	}
 	return s, nil
+}
+
+// changesFiles reports whether an attempt can change what is there after it.
+func (s *step) changesFiles() bool {
+	w := s.limits.World
+	return w != nil && slices.ContainsFunc(w.Mounts, func(m loader.Mount) bool { return m.ReadWrite })
 }
 
 // Close ends running attempts and waits for them.
