@@ -89,7 +89,8 @@ func newCheckpointsLs(io streams) *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", st.ID, oneLine(instanceName(st.Step, st.Instance)), oneLine(st.Workflow), st.Outcome,
 					outputSize(st.Head), st.Created.Local().Format(time.DateTime), st.Run)
 			}
-			return w.Flush()
+			_ = w.Flush() // stdout remembers its errors itself
+			return nil
 		},
 	}
 	addState(c, &state)

@@ -177,6 +177,16 @@ func newest(state string) []*story {
 	return ss
 }
 
+// newestCalled is the newest run whose id begins so; "" and latest are any.
+func newestCalled(state, id string) *story {
+	for _, s := range newest(state) {
+		if s.called(id) {
+			return s
+		}
+	}
+	return nil
+}
+
 func completeRun(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	flow := "."
 	if c.Name() == "apply" || c.Name() == "plan" || c.Name() == "explain" || c.Name() == "graph" {
@@ -192,37 +202,32 @@ func completeRun(c *cobra.Command, args []string, typed string) ([]string, cobra
 }
 
 func completeRunThenStep(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	switch len(args) {
-	case 0:
-		return completeRun(c, nil, typed)
-	case 1:
-		var names []string
-		for _, s := range newest(stateOf(c, ".")) {
-			if args[0] == "latest" || strings.HasPrefix(string(s.ID), args[0]) || strings.HasPrefix(string(s.ID), "r_"+args[0]) {
-				for _, st := range s.steps() {
-					if strings.Contains(typed, "[") || stepOf(st.Step) == st.Step {
-						names = append(names, st.Step)
-					}
-				}
-				break
+	run, step := runAndStep(args)
+	if step != "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []string
+	if s := newestCalled(stateOf(c, "."), run); s != nil {
+		for _, st := range s.steps() {
+			if strings.Contains(typed, "[") || stepOf(st.Step) == st.Step {
+				found = append(found, st.Step)
 			}
 		}
-		return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
 	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
+	found = beginning(found, typed)
+	if len(args) == 0 && !strings.HasPrefix(typed, "step.") {
+		runs, _ := completeRun(c, nil, typed)
+		found = append(runs, found...)
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
 func completeOutput(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	if len(args) == 0 {
-		for _, s := range newest(stateOf(c, ".")) {
-			if run, _ := c.Flags().GetString("run"); run != "" && string(s.ID) != run {
-				continue
-			}
-			for _, o := range s.Outputs {
-				names = append(names, o.Name)
-			}
-			break
+	run, name := runAndOutput(args)
+	if s := newestCalled(stateOf(c, "."), run); s != nil && name == "" {
+		for _, o := range s.Outputs {
+			names = append(names, o.Name)
 		}
 	}
 	return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp

@@ -204,6 +204,7 @@ func compareRuns(ctx context.Context, store *pebblestore.Store, a, b *side) (*ru
 			names = append(names, name)
 		}
 	}
+	inOrder(names)
 	for _, name := range names {
 		s := stepDiff{Type: "step", Step: name, A: a.steps[name], B: b.steps[name]}
 		if s.A != nil && s.B != nil {

@@ -195,7 +195,7 @@ func instanceName(step, instance string) string {
 	if instance == "" {
 		return step
 	}
-	return fmt.Sprintf("%s[%q]", step, instance)
+	return fmt.Sprintf("%s[%s]", step, instance)
 }
 
 // sizeUnits are what a size may end with, longest names first.

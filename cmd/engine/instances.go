@@ -23,6 +23,33 @@ func covers(named, address string) bool {
 	return named == "" || named == address || named == stepOf(address)
 }
 
+// runAndStep tells the arguments [RUN] [STEP] apart: a step needs no run before
+// it.
+func runAndStep(args []string) (run, step string) {
+	switch {
+	case len(args) == 2:
+		return args[0], args[1]
+	case len(args) == 1 && (strings.HasPrefix(args[0], "step.") || strings.Contains(args[0], "[")):
+		return "", args[0]
+	case len(args) == 1:
+		return args[0], ""
+	}
+	return "", ""
+}
+
+// runAndOutput tells the arguments [RUN] [NAME] apart.
+func runAndOutput(args []string) (run, name string) {
+	switch {
+	case len(args) == 2:
+		return args[0], args[1]
+	case len(args) == 1 && (args[0] == "latest" || strings.HasPrefix(args[0], "r_")):
+		return args[0], ""
+	case len(args) == 1:
+		return "", args[0]
+	}
+	return "", ""
+}
+
 // namedStep is an address that a person typed, as events have it; "" stays.
 func namedStep(typed string) (string, error) {
 	if typed == "" {
@@ -98,6 +125,26 @@ func gatherInstances(s *story, steps []*shownStep) {
 	}
 }
 
+// inOrder puts addresses in the order in which their steps first appear, the
+// instances of each behind it by position or key.
+func inOrder(addresses []string) {
+	first := map[string]int{}
+	for i, a := range addresses {
+		if _, ok := first[stepOf(a)]; !ok {
+			first[stepOf(a)] = i
+		}
+	}
+	slices.SortStableFunc(addresses, func(a, b string) int {
+		x, y := stepOf(a), stepOf(b)
+		return cmp.Or(cmp.Compare(first[x], first[y]), compareKeys(a[len(x):], b[len(y):]))
+	})
+}
+
+// compareKeys orders what stands in brackets, by position or key.
+func compareKeys(x, y string) int {
+	return cmp.Or(cmp.Compare(position(x), position(y)), strings.Compare(x, y))
+}
+
 // instancesOf are the instances of a step, by position, or in the order of
 // their keys.
 func instancesOf(steps []*shownStep, step string) []*shownStep {
@@ -108,8 +155,7 @@ func instancesOf(steps []*shownStep, step string) []*shownStep {
 		}
 	}
 	slices.SortStableFunc(is, func(a, b *shownStep) int {
-		x, y := a.Step[len(step):], b.Step[len(step):]
-		return cmp.Or(cmp.Compare(position(x), position(y)), strings.Compare(x, y))
+		return compareKeys(a.Step[len(step):], b.Step[len(step):])
 	})
 	return is
 }

@@ -205,6 +205,11 @@ func stories(state string) ([]*story, error) {
 	return ss, nil
 }
 
+// called reports whether a person means this run by id, the beginning of its own.
+func (s *story) called(id string) bool {
+	return id == "" || id == "latest" || strings.HasPrefix(string(s.ID), id) || strings.HasPrefix(string(s.ID), "r_"+id)
+}
+
 // findStory finds a run by its ID, a unique prefix of it, or "latest" ("" too).
 func findStory(state, id string) (*story, error) {
 	ss, err := stories(state)
@@ -222,7 +227,7 @@ func findStory(state, id string) (*story, error) {
 		if s.ID == checkpoint.RunID(id) {
 			return s, nil
 		}
-		if strings.HasPrefix(string(s.ID), id) || strings.HasPrefix(string(s.ID), "r_"+id) {
+		if s.called(id) {
 			found = append(found, s)
 		}
 	}

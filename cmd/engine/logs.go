@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,23 +21,21 @@ func newLogs(io streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs [RUN] [STEP]",
 		Short: "Print what the steps of a run logged; -f follows it until it ends",
-		Long: `RUN is a run's id, a unique prefix of it, or latest (the default). STEP alone may
-be given too, as step.NAME, with all its instances, or 'step.NAME["key"]'. Works while the run goes on.`,
+		Long: `RUN is a run's id, a unique prefix of it, or latest (the default). STEP, with all
+its instances, or 'step.NAME["key"]' needs no RUN before it. Works while the run
+goes on.`,
 		Example: `  engine logs
   engine logs -f
   engine logs r_ab12 step.summarize`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 && strings.HasPrefix(args[0], "step.") {
-				args = []string{"", args[0]}
-			}
-			args = append(args, "", "")
+			run, named := runAndStep(args)
 			dir := stateDir(state, ".")
-			s, err := findStory(dir, args[0])
+			s, err := findStory(dir, run)
 			if err != nil {
 				return err
 			}
-			step, err := namedStep(args[1])
+			step, err := namedStep(named)
 			if err != nil {
 				return err
 			}
@@ -51,7 +48,11 @@ be given too, as step.NAME, with all its instances, or 'step.NAME["key"]'. Works
 				case asJSON:
 					writeJSON(io.out, e)
 				default:
-					fmt.Fprintf(io.out, "%s %-5s %s, attempt %d: %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05.000"), oneLine(e.Level), oneLine(e.Step), e.Attempt, oneLine(e.Message), fields(e.Fields))
+					who := oneLine(e.Step)
+					if e.Attempt > 0 { // else the plugin was being made ready
+						who += fmt.Sprintf(", attempt %d", e.Attempt)
+					}
+					fmt.Fprintf(io.out, "%s %-5s %s: %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05.000"), oneLine(e.Level), who, oneLine(e.Message), fields(e.Fields))
 				}
 			}
 			if err := tail(c.Context(), dir, s, follow, show); err != nil {

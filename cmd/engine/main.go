@@ -21,9 +21,8 @@ import (
 var version = "0.1.0-dev"
 
 func main() {
-	subprocess.Worker()            // this process may be a plugin's parent, re-executed
-	serveStd()                     // or a plugin that ships inside the engine
-	signal.Ignore(syscall.SIGPIPE) // a reader that goes away must not end a run
+	subprocess.Worker() // this process may be a plugin's parent, re-executed
+	serveStd()          // or a plugin that ships inside the engine
 	ctx, stop := interruptible()
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
@@ -192,8 +191,11 @@ type gentle struct{ atomic.Bool }
 
 type gentleKey struct{}
 
-// endsGently says that the command needs the first signal for itself.
+// endsGently says that the command needs the first signal for itself, and that a
+// reader of its output that goes away must not end it. Other commands end then,
+// as those of every pipe do.
 func endsGently(ctx context.Context) {
+	signal.Ignore(syscall.SIGPIPE)
 	if g, ok := ctx.Value(gentleKey{}).(*gentle); ok {
 		g.Store(true)
 	}

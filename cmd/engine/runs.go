@@ -72,7 +72,7 @@ func newRuns(io streams) *cobra.Command {
 			if len(ss) == 0 && !asJSON {
 				fmt.Fprintln(io.err, "no runs yet; see: engine apply")
 			}
-			_ = w.Flush() // a reader that went away is no mistake
+			_ = w.Flush() // stdout remembers its errors itself
 			return nil
 		},
 	}

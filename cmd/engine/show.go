@@ -132,25 +132,28 @@ func newShow(io streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [RUN] [STEP]",
 		Short: "Show what a run did: states, attempts, errors, checkpoints, why steps were reused",
-		Long:  "RUN is a run's id, a unique prefix of it, or latest (the default). STEP may be an\ninstance, 'step.NAME[\"key\"]'. Works while the run goes on.",
+		Long: `RUN is a run's id, a unique prefix of it, or latest (the default). STEP may be an
+instance, 'step.NAME["key"]', and needs no RUN before it. Works while the run
+goes on.`,
 		Example: `  engine show
+  engine show step.summarize
   engine show r_ab12 step.summarize
   engine show latest --json`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			args = append(args, "", "")
-			s, err := findStory(stateDir(state, "."), args[0])
+			run, step := runAndStep(args)
+			s, err := findStory(stateDir(state, "."), run)
 			if err != nil {
 				return err
 			}
 			steps := s.steps()
-			want, err := namedStep(args[1])
+			want, err := namedStep(step)
 			if err != nil {
 				return err
 			}
 			if want != "" {
 				if steps = slices.DeleteFunc(steps, func(st *shownStep) bool { return !covers(want, st.Step) }); len(steps) == 0 {
-					return exit(exitUsage, "run %s has no step %q; see: engine show %s", s.ID, args[1], s.ID)
+					return exit(exitUsage, "run %s has no step %q; see: engine show %s", s.ID, step, s.ID)
 				}
 			}
 			if asJSON {
@@ -223,34 +226,39 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 	}
 	if !full {
 		c := s.Counts
-		fmt.Fprintf(w, "%d steps: %d ran, %d reused, %d skipped, %d failed, %d cancelled\n", c.Total, c.Ran, c.Reused, c.Skipped, c.Failed, c.Cancelled)
+		fmt.Fprintf(w, "%s: %d ran, %d reused, %d skipped, %d failed, %d cancelled\n", count(c.Total, "step"), c.Ran, c.Reused, c.Skipped, c.Failed, c.Cancelled)
 	}
 }
 
 func newOutput(io streams) *cobra.Command {
 	var f flowFlags
-	var state, run, flow string
+	var state, flow string
 	var raw, asJSON bool
 	c := &cobra.Command{
-		Use:   "output [NAME]",
+		Use:   "output [RUN] [NAME]",
 		Short: "Print the outputs of a run",
 		Long: `Prints the outputs of a run as they were when it ended. A sensitive one is not
-kept: with --raw its value is made again of the flow and what is stored now.`,
+kept: with --raw its value is made again of the flow and what is stored now.
+
+RUN is a run's id, a unique prefix of it that begins with r_, or latest (the
+default).`,
 		Example: `  engine output
-  engine output report --raw > report.md`,
-		Args: cobra.MaximumNArgs(1),
+  engine output report --raw > report.md
+  engine output r_ab12 report`,
+		Args: cobra.MaximumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
+			run, name := runAndOutput(args)
 			s, err := findStory(stateDir(state, "."), run)
 			if err != nil {
 				return err
 			}
 			outs := s.Outputs
-			if len(args) > 0 {
+			if name != "" {
 				outs = nil
 				var names []string
 				for _, o := range s.Outputs {
 					names = append(names, o.Name)
-					if o.Name == args[0] {
+					if o.Name == name {
 						outs = append(outs, o)
 					}
 				}
@@ -258,7 +266,7 @@ kept: with --raw its value is made again of the flow and what is stored now.`,
 					return exit(exitFailed, "run %s has not ended (%s); it has no outputs yet", s.ID, s.Status)
 				}
 				if len(outs) == 0 {
-					return exit(exitUsage, "run %s has no output %q; it has: %s", s.ID, args[0], strings.Join(names, ", "))
+					return exit(exitUsage, "run %s has no output %q; it has: %s", s.ID, name, strings.Join(names, ", "))
 				}
 			}
 			switch {
@@ -281,7 +289,6 @@ kept: with --raw its value is made again of the flow and what is stored now.`,
 		},
 	}
 	addState(c, &state)
-	c.Flags().StringVar(&run, "run", "", "of this `run`; default the newest")
 	c.Flags().StringVar(&flow, "flow", ".", "the `flow` that a sensitive output is made of")
 	c.Flags().StringArrayVar(&f.vars, "var", nil, "set a variable of that flow: `name=value`")
 	c.Flags().StringArrayVar(&f.varFiles, "var-file", nil, "read variables of that flow from a `file`")

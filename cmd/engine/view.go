@@ -307,7 +307,7 @@ func (v *textApply) result(res *host.Result) {
 	w := v.io.err
 	switch {
 	case !res.Opened:
-		fmt.Fprintf(w, "nothing to run: run %s is current, %d steps reused, %s saved\n", res.Run.ID, res.Counts.Reused, saved(res.Saved, res.Tokens))
+		fmt.Fprintf(w, "nothing to run: run %s is current, %s reused, %s saved\n", res.Run.ID, count(res.Counts.Reused, "step"), saved(res.Saved, res.Tokens))
 	default:
 		c := res.Counts
 		fmt.Fprintf(w, "run %s %s in %s: %d ran, %d reused", res.Run.ID, res.Run.Status, short(res.Run.Live), c.Ran, c.Reused)
