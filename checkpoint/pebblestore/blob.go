@@ -64,8 +64,9 @@ func decodeBlobEntry(b []byte) (e blobEntry, ok bool) {
 // blobs are the files. io is held while files are made or removed, so that one
 // which is about to be shared is not collected.
 type blobs struct {
-	fs  vfs.FS
-	dir string
+	fs    vfs.FS
+	dir   string
+	vault *vault // nil if the files are kept as they are
 
 	io    sync.Mutex
 	ready map[string]bool // directories known to be on disk
@@ -80,11 +81,18 @@ func (b *blobs) tenantDir(tenant string) string {
 	return b.fs.PathJoin(b.dir, blobsDir, tenant)
 }
 
-func (b *blobs) path(k blobKey) (dir, file string) {
-	name := hex.EncodeToString(k.sum[:])
+func (b *blobs) path(k blobKey) (dir, file string, err error) {
+	sum, err := b.vault.name(k.tenant, k.sum)
+	if err != nil {
+		return "", "", err
+	}
+	name := hex.EncodeToString(sum[:])
 	dir = b.fs.PathJoin(b.tenantDir(k.tenant), name[:2])
-	return dir, b.fs.PathJoin(dir, name)
+	return dir, b.fs.PathJoin(dir, name), nil
 }
+
+// place is what a sealed file is bound to: its tenant and its digest.
+func (k blobKey) place() []byte { return append(appendName(nil, k.tenant), k.sum[:]...) }
 
 // write makes the files durable. The caller takes care of the order.
 func (b *blobs) write(list []pendingBlob) error {
@@ -95,14 +103,17 @@ func (b *blobs) write(list []pendingBlob) error {
 	defer b.io.Unlock()
 	var dirs []string
 	for _, p := range list {
-		dir, file := b.path(p.key)
+		dir, file, err := b.path(p.key)
+		if err != nil {
+			return err
+		}
 		if err := b.makeReady(dir); err != nil {
 			return err
 		}
 		// A file that is there may be damaged, and its name may not be on disk
 		// yet if another process made it.
-		if b.verify(file, p.data) != nil {
-			if err := b.writeFile(file, p.data); err != nil {
+		if b.verify(p.key, file, p.data) != nil {
+			if err := b.writeFile(p.key, file, p.data); err != nil {
 				return err
 			}
 		}
@@ -137,12 +148,20 @@ func (b *blobs) makeReady(dir string) error {
 	return nil
 }
 
-func (b *blobs) writeFile(file string, data []byte) error {
+func (b *blobs) writeFile(k blobKey, file string, data []byte) error {
+	sealer, err := b.vault.sealer(k.tenant)
+	if err != nil {
+		return err
+	}
 	f, err := b.fs.Create(file+newBlob, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	if sealer == nil {
+		_, err = f.Write(data)
+	} else {
+		err = sealer.WriteFile(f, data, k.place())
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -150,15 +169,19 @@ func (b *blobs) writeFile(file string, data []byte) error {
 }
 
 // verify reports whether the file holds data.
-func (b *blobs) verify(file string, data []byte) error {
+func (b *blobs) verify(k blobKey, file string, data []byte) error {
 	f, err := b.fs.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	r, err := b.clear(k, f)
+	if err != nil {
+		return err
+	}
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := f.Read(buf)
+		n, err := r.Read(buf)
 		if n > len(data) || !bytes.Equal(buf[:n], data[:n]) {
 			return checkpoint.ErrCorrupt
 		}
@@ -172,10 +195,22 @@ func (b *blobs) verify(file string, data []byte) error {
 	}
 }
 
+// clear reads the text of a file.
+func (b *blobs) clear(k blobKey, f io.Reader) (io.Reader, error) {
+	sealer, err := b.vault.sealer(k.tenant)
+	if sealer == nil || err != nil {
+		return f, err
+	}
+	return sealer.FileReader(f, k.place()), nil
+}
+
 // read gives the file's bytes, which must be what ref says. A file that is not
 // there is ErrNotFound.
 func (b *blobs) read(k blobKey, ref checkpoint.DataRef) (json.RawMessage, error) {
-	_, file := b.path(k)
+	_, file, err := b.path(k)
+	if err != nil {
+		return nil, err
+	}
 	f, err := b.fs.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("file %s: %w", file, checkpoint.ErrNotFound)
@@ -188,11 +223,19 @@ func (b *blobs) read(k blobKey, ref checkpoint.DataRef) (json.RawMessage, error)
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() != ref.Size {
-		return nil, fmt.Errorf("file %s: %d bytes, written were %d: %w", file, info.Size(), ref.Size, checkpoint.ErrCorrupt)
+	size := ref.Size
+	if b.vault != nil {
+		size = checkpoint.SealedSize(size)
+	}
+	if info.Size() != size {
+		return nil, fmt.Errorf("file %s: %d bytes, written were %d: %w", file, info.Size(), size, checkpoint.ErrCorrupt)
+	}
+	r, err := b.clear(k, f)
+	if err != nil {
+		return nil, err
 	}
 	data := make([]byte, ref.Size)
-	if _, err := io.ReadFull(f, data); err != nil {
+	if _, err := io.ReadFull(r, data); err != nil {
 		return nil, fmt.Errorf("file %s: %w", file, err)
 	}
 	if err := ref.Verify(data); err != nil {

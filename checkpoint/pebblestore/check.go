@@ -103,10 +103,14 @@ func (c *check) all() error {
 // scan calls f with each key and value; what it returns, and what the database
 // cannot read, is a damage of this kind.
 func (c *check) scan(tenant, what string, prefix []byte, f func(seq checkpoint.Seq, key, value []byte) error) {
-	err := c.s.scan(c.ctx, prefix, func(key, value []byte) error {
+	open := c.s.opener()
+	err := c.s.scanStored(c.ctx, prefix, func(key, value []byte) error {
 		seq, ok := keySeq(key[len(prefix):])
 		err := error(checkpoint.ErrFormat)
 		if ok {
+			value, err = open(key, value)
+		}
+		if ok && err == nil {
 			err = f(seq, key, value)
 		}
 		if err != nil {
@@ -192,12 +196,14 @@ func (c *check) runs(tenant string) {
 func (c *check) files(tenant string) {
 	prefix := tenantPrefix(nil, tenant, kindFile)
 	c.scan(tenant, "file of a flow", prefix, func(_ checkpoint.Seq, key, value []byte) error {
-		var digest sdk.Digest
 		name, _, ok := splitName(key[len(prefix):])
-		if !ok || copy(digest[:], name) != len(digest) {
+		if !ok || len(value) == 0 {
 			return checkpoint.ErrFormat
 		}
-		_, err := checkpoint.DecodeFile(value, digest)
+		digest, err := c.s.vault.name(tenant, sdk.Sum(value[1:]))
+		if err == nil && name != string(digest[:]) {
+			err = fmt.Errorf("%w: its text is not the one it is stored under", checkpoint.ErrCorrupt)
+		}
 		return err
 	})
 }
@@ -213,7 +219,7 @@ func (c *check) outputs(tenant string, refs map[checkpoint.Seq]checkpoint.DataRe
 		delete(refs, seq)
 		return c.verified(ref, ref.Verify(value))
 	})
-	needed := map[sdk.Digest]checkpoint.DataRef{} // files, each read once
+	needed := map[sdk.Digest]checkpoint.DataRef{} // files by their names, each read once
 	c.scan(tenant, "output", tenantPrefix(nil, tenant, kindBlob), func(seq checkpoint.Seq, _, value []byte) error {
 		e, ok := decodeBlobEntry(value)
 		if !ok {
@@ -228,8 +234,9 @@ func (c *check) outputs(tenant string, refs map[checkpoint.Seq]checkpoint.DataRe
 		if e.sum != ref.SHA256 || e.size != ref.Size {
 			return errors.New("its record names another file than it has")
 		}
-		needed[e.sum] = ref
-		return nil
+		name, err := c.s.vault.name(tenant, e.sum)
+		needed[name] = ref
+		return err
 	})
 	for seq := range refs {
 		c.damage(Damage{Tenant: tenant, What: "output", Seq: seq, Cause: checkpoint.ErrNotFound})
@@ -243,17 +250,20 @@ func (c *check) outputs(tenant string, refs map[checkpoint.Seq]checkpoint.DataRe
 			return nil
 		}
 		delete(needed, f.sum)
-		_, err := c.s.blobs.read(blobKey{tenant, f.sum}, ref)
+		_, err := c.s.blobs.read(blobKey{tenant, ref.SHA256}, ref)
 		if err := c.verified(ref, err); err != nil {
 			c.damage(Damage{Tenant: tenant, What: "file", Seq: ref.Seq, File: f.path, Cause: err})
 		}
 		return context.Cause(c.ctx)
 	})
-	for sum, ref := range needed {
+	for _, ref := range needed {
 		if err != nil {
 			break // not all files were seen
 		}
-		_, file := c.s.blobs.path(blobKey{tenant, sum})
+		_, file, err := c.s.blobs.path(blobKey{tenant, ref.SHA256})
+		if err != nil {
+			return err
+		}
 		c.damage(Damage{Tenant: tenant, What: "file", Seq: ref.Seq, File: file, Cause: checkpoint.ErrNotFound})
 	}
 	return err

@@ -83,7 +83,13 @@ func (s *Store) collectRecords(ctx context.Context, tenant string, runs []*check
 		return nil, err
 	}
 	c.Decision = checkpoint.Select(records, runs, p)
-	r := removal{batch: s.db.NewBatch(), tenant: tenant}
+	var sealer *checkpoint.Sealer
+	if len(records) > 0 { // a tenant without any may have no key
+		if sealer, err = s.vault.sealer(tenant); err != nil {
+			return nil, err
+		}
+	}
+	r := removal{batch: s.db.NewBatch(), tenant: tenant, sealer: sealer}
 	defer r.batch.Close()
 	for i := range c.Records {
 		r.record(&c.Records[i].Stored)
@@ -114,6 +120,7 @@ func (s *Store) collectRecords(ctx context.Context, tenant string, runs []*check
 type removal struct {
 	batch  *pebble.Batch
 	tenant string
+	sealer *checkpoint.Sealer
 	gone   map[checkpoint.Seq]bool // records that go or become husks
 	err    error
 }
@@ -142,7 +149,11 @@ func (r *removal) output(st *checkpoint.Stored) {
 	r.drop(st.Seq)
 	h := *st.Head
 	h.Data = checkpoint.DataRef{}
-	r.err = errors.Join(r.err, r.batch.Set(r.headKey(st), checkpoint.AppendHead(nil, &h), nil))
+	key, value := r.headKey(st), checkpoint.AppendHead(nil, &h)
+	if r.sealer != nil {
+		value = r.sealer.Seal(nil, value, key)
+	}
+	r.err = errors.Join(r.err, r.batch.Set(key, value, nil))
 }
 
 func (r *removal) run(id checkpoint.RunID) {
@@ -188,7 +199,9 @@ func (s *Store) unnamed(ctx context.Context, tenant string, records []checkpoint
 			orphan(seq, 0) // its file is counted
 			r.delete(key)
 		} else {
-			needed[e.sum] = true
+			name, err := s.vault.name(tenant, e.sum)
+			needed[name] = true
+			return err
 		}
 		return nil
 	})
@@ -204,7 +217,11 @@ func (s *Store) unnamedFiles(ctx context.Context, tenant string, runs []*checkpo
 	named := map[sdk.Digest]bool{}
 	for _, run := range runs {
 		for _, f := range run.Files {
-			named[f.Digest] = named[f.Digest] || !gone[run.ID]
+			name, err := s.vault.name(tenant, f.Digest)
+			if err != nil {
+				return err
+			}
+			named[name] = named[name] || !gone[run.ID]
 		}
 	}
 	prefix := tenantPrefix(nil, tenant, kindFile)
@@ -230,15 +247,19 @@ func (s *Store) unnamedFiles(ctx context.Context, tenant string, runs []*checkpo
 // caller holds blobs.io; a commit since the records were chosen writes its file
 // again afterwards.
 func (s *Store) collectFiles(ctx context.Context, tenant string, needed map[sdk.Digest]bool, dryRun bool, c *Collection) error {
-	freed := map[string]bool{}
+	freed := map[sdk.Digest]bool{}
 	for _, r := range append(c.Records[:len(c.Records):len(c.Records)], c.Outputs...) {
-		freed[hex.EncodeToString(r.Data.SHA256[:])] = true
+		name, err := s.vault.name(tenant, r.Data.SHA256)
+		if err != nil {
+			return err
+		}
+		freed[name] = true
 	}
 	return s.blobs.each(tenant, func(f blobFile) error {
 		if f.named && needed[f.sum] || ctx.Err() != nil {
 			return nil
 		}
-		if !freed[f.name] {
+		if !f.named || !freed[f.sum] {
 			c.Orphans++
 			c.OrphanBytes += f.size
 		}
@@ -254,8 +275,8 @@ func (s *Store) collectFiles(ctx context.Context, tenant string, needed map[sdk.
 type blobFile struct {
 	path, name string
 	size       int64
-	sum        sdk.Digest
-	named      bool // name is sum; false for what a crash has left unfinished
+	sum        sdk.Digest // its name: in an encrypted store not that of its text
+	named      bool       // name is sum; false for what a crash has left unfinished
 }
 
 // each calls f with every file of a tenant's blobs.

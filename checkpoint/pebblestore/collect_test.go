@@ -144,7 +144,7 @@ func TestCollectOrphans(t *testing.T) {
 	other := put(t, s, "other", "flow", "step.a", large("a"))
 	h := put(t, s, "default", "flow", "step.a", large("a"))
 	barrier(t, s)
-	_, file := s.blobs.path(blobKey{"default", h.Data.SHA256})
+	_, file, _ := s.blobs.path(blobKey{"default", h.Data.SHA256})
 	for _, name := range []string{file + newBlob, strings.TrimSuffix(file, file[len(file)-1:]) + "g"} {
 		f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
 		if err != nil {
@@ -186,7 +186,8 @@ func TestCollectCrash(t *testing.T) {
 		t.Run(fmt.Sprintf("keep %d, %d bytes", p.Keep, p.MaxBytes), func(t *testing.T) {
 			t.Parallel()
 			mem := vfs.NewCrashableMem()
-			s, err := Open(crashDir, Options{FS: mem, MemTableBytes: 64 << 10})
+			o := Options{FS: mem, MemTableBytes: 64 << 10, Encrypt: p.Keep != 2, Key: testKey(t, 1)}
+			s, err := Open(crashDir, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +202,7 @@ func TestCollectCrash(t *testing.T) {
 				crashes []*vfs.MemFS
 			)
 			dice := rand.New(rand.NewPCG(1, 2))
-			disk := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			disk := errorfs.Wrap(crashable{mem}, errorfs.InjectorFunc(func(op errorfs.Op) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if watch && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
@@ -209,7 +210,8 @@ func TestCollectCrash(t *testing.T) {
 				}
 				return nil
 			}))
-			if s, err = Open(crashDir, Options{FS: disk, MemTableBytes: 64 << 10}); err != nil {
+			o.FS = disk
+			if s, err = Open(crashDir, o); err != nil {
 				t.Fatal(err)
 			}
 			mu.Lock()
@@ -227,7 +229,8 @@ func TestCollectCrash(t *testing.T) {
 				t.Fatalf("only %d crashes", len(crashes))
 			}
 			for i, c := range append(crashes, mem.CrashClone(vfs.CrashCloneCfg{})) {
-				s, err := Open(crashDir, Options{FS: c, MemTableBytes: 64 << 10})
+				o.FS = c
+				s, err := Open(crashDir, o)
 				if err != nil {
 					t.Fatalf("crash %d: %v", i, err)
 				}

@@ -34,6 +34,10 @@ func (s *Store) Commit(ctx context.Context, b *checkpoint.Batch) (checkpoint.Seq
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	large := cloneLarge(b)
+	sealer, err := s.vault.ready(b.Tenant)
+	if err != nil {
+		return 0, fmt.Errorf("store %s: commit: %w", s.dir, err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.room(ctx); err != nil {
@@ -45,7 +49,7 @@ func (s *Store) Commit(ctx context.Context, b *checkpoint.Batch) (checkpoint.Seq
 	if len(b.Items) == 0 {
 		return s.last, nil
 	}
-	last, err := s.apply(b, parts, large)
+	last, err := s.apply(b, sealer, parts, large)
 	if err != nil {
 		return 0, fmt.Errorf("store %s: commit: %w", s.dir, err)
 	}
@@ -115,10 +119,14 @@ func (s *Store) wait(ctx context.Context) error {
 
 // apply writes the batch into the log and the memory table, without a sync. The
 // caller holds mu, so that the order of the log is that of the Seqs.
-func (s *Store) apply(b *checkpoint.Batch, parts, large [][]byte) (checkpoint.Seq, error) {
+func (s *Store) apply(b *checkpoint.Batch, sealer *checkpoint.Sealer, parts, large [][]byte) (checkpoint.Seq, error) {
 	batch := s.db.NewBatch()
 	defer batch.Close()
 	set := func(key, value []byte) {
+		if sealer != nil && key[0] != 0 {
+			s.sealed = sealer.Seal(s.sealed[:0], value, key)
+			value = s.sealed
+		}
 		if err := batch.Set(key, value, nil); err != nil {
 			s.failure.set(err) // a batch beyond 4 GiB
 		}
@@ -155,7 +163,11 @@ func (s *Store) apply(b *checkpoint.Batch, parts, large [][]byte) (checkpoint.Se
 		case checkpoint.KindIntent:
 			key = appendSeq(namePrefix(key, b.Tenant, kindIntent, string(it.RunID())), seq)
 		case checkpoint.KindFile:
-			key = filePrefix(key, b.Tenant, sdk.Sum(it.File))
+			name := sdk.Sum(it.File)
+			if sealer != nil {
+				name = sealer.Name(name)
+			}
+			key = filePrefix(key, b.Tenant, name)
 			there, err := s.any(key)
 			if err != nil {
 				return 0, err

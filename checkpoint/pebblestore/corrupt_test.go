@@ -287,7 +287,7 @@ func TestNewerLayout(t *testing.T) {
 	t.Parallel()
 	dir := fill(t)
 	s := mustOpen(t, dir, Options{})
-	if err := s.db.Set(keyVersion, []byte{layoutVersion + 1}, pebble.Sync); err != nil {
+	if err := s.db.Set(keyVersion, []byte{sealedLayout + 1}, pebble.Sync); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -56,17 +56,22 @@ func (s *Store) firstIncomplete(head checkpoint.Seq) (first checkpoint.Seq, err 
 	}
 	for _, tenant := range tenants {
 		prefix := tenantPrefix(nil, tenant, kindBlob)
+		open := s.opener()
 		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: appendSeq(prefix[:len(prefix):len(prefix)], head+1), UpperBound: prefixEnd(prefix)})
 		if err != nil {
 			return 0, err
 		}
 		for ok := it.First(); ok; ok = it.Next() {
-			e, ok := decodeBlobEntry(it.Value())
-			if !ok {
+			value, err := open(it.Key(), it.Value())
+			e, ok := decodeBlobEntry(value)
+			if err != nil || !ok {
 				continue // damage is told by who reads it
 			}
-			_, file := s.blobs.path(blobKey{tenant, e.sum})
-			_, err := s.fs.Stat(file)
+			_, file, err := s.blobs.path(blobKey{tenant, e.sum})
+			if err != nil {
+				return 0, errors.Join(err, it.Close())
+			}
+			_, err = s.fs.Stat(file)
 			if errors.Is(err, fs.ErrNotExist) && (first == 0 || e.first < first) {
 				first = e.first
 			} else if err != nil && !errors.Is(err, fs.ErrNotExist) {

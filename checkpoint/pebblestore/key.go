@@ -38,8 +38,12 @@ var (
 )
 
 // layoutVersion is the version of this layout. Version 1 had no b: its large
-// outputs lie under d and are read from there.
-const layoutVersion = 2
+// outputs lie under d and are read from there. In sealedLayout every value but
+// the store's own is sealed under its key, and digests go by other names.
+const (
+	layoutVersion = 2
+	sealedLayout  = 3
+)
 
 func appendName(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)

@@ -13,6 +13,16 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
+// sealerOf is that of the tenant whose keys begin so. The store's own keys have
+// none.
+func (s *Store) sealerOf(key []byte) (*checkpoint.Sealer, error) {
+	if s.vault == nil || key[0] == 0 {
+		return nil, nil
+	}
+	tenant, _, _ := splitName(key)
+	return s.vault.sealer(tenant)
+}
+
 // get copies a value out of the database; its error is ErrNotFound where there
 // is none.
 func (s *Store) get(key []byte) ([]byte, error) {
@@ -23,8 +33,16 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, readError(err)
 	}
-	v = slices.Clone(v)
-	return v, closer.Close()
+	sealer, err := s.sealerOf(key)
+	if sealer == nil && err == nil {
+		v = slices.Clone(v)
+	} else if err == nil {
+		v, err = sealer.Open(nil, v, key)
+	}
+	if err = errors.Join(err, closer.Close()); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // readError turns Pebble's corruption into ours, with the file it was found in.
@@ -51,6 +69,39 @@ func (s *Store) any(prefix []byte) (bool, error) {
 // scan calls f with each key and value that begin with prefix, in order. They
 // are valid during the call.
 func (s *Store) scan(ctx context.Context, prefix []byte, f func(key, value []byte) error) error {
+	if s.vault == nil {
+		return s.scanStored(ctx, prefix, f)
+	}
+	open := s.opener()
+	return s.scanStored(ctx, prefix, func(key, value []byte) error {
+		value, err := open(key, value)
+		if err != nil {
+			return undecodable(key, err)
+		}
+		return f(key, value)
+	})
+}
+
+// opener opens the values of one tenant, each until the next.
+func (s *Store) opener() func(key, value []byte) ([]byte, error) {
+	var sealer *checkpoint.Sealer
+	var buf []byte
+	return func(key, value []byte) (_ []byte, err error) {
+		if s.vault == nil {
+			return value, nil
+		}
+		if sealer == nil {
+			if sealer, err = s.sealerOf(key); err != nil {
+				return nil, err
+			}
+		}
+		buf, err = sealer.Open(buf[:0], value, key)
+		return buf, err
+	}
+}
+
+// scanStored is scan for who opens the values himself.
+func (s *Store) scanStored(ctx context.Context, prefix []byte, f func(key, value []byte) error) error {
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
 	if err != nil {
 		return readError(err)
@@ -271,7 +322,11 @@ func (s *Store) Intents(ctx context.Context, tenant string, run checkpoint.RunID
 func (s *Store) File(ctx context.Context, tenant string, digest sdk.Digest) (text []byte, err error) {
 	err = s.read(ctx, "file "+digest.Short()+" of a flow", func() error {
 		found := checkpoint.ErrNotFound
-		err := s.scan(ctx, filePrefix(nil, tenant, digest), func(_, value []byte) error {
+		name, err := s.vault.name(tenant, digest)
+		if err != nil {
+			return err
+		}
+		err = s.scan(ctx, filePrefix(nil, tenant, name), func(_, value []byte) error {
 			text, found = checkpoint.DecodeFile(value, digest)
 			return nil
 		})

@@ -28,6 +28,13 @@ type Options struct {
 	MemTableBytes int
 	// CacheBytes is the size of the cache of table blocks. Defaults to 8 MiB.
 	CacheBytes int
+	// Key is the key of an encrypted store; one that is not needs none. Defaults
+	// to none.
+	Key checkpoint.Key
+	// Encrypt demands that the store is encrypted, and makes a new one so: every
+	// value is sealed, names of tenants, workflows and runs are not. It is for
+	// Open, and needs Key.
+	Encrypt bool
 }
 
 func (o *Options) setDefaults() {
@@ -53,6 +60,9 @@ func (o *Options) validate() error {
 	if o.CacheBytes < 0 {
 		faults = append(faults, fmt.Errorf("CacheBytes is %d, the least is 0", o.CacheBytes))
 	}
+	if o.Encrypt && o.Key.IsZero() {
+		faults = append(faults, errors.New("Encrypt is set, and there is no Key"))
+	}
 	return errors.Join(faults...)
 }
 
@@ -70,6 +80,7 @@ type Store struct {
 	behind   checkpoint.Seq
 	head     *headWriter // nil if readOnly
 	blobs    *blobs
+	vault    *vault // nil if the store is not encrypted
 
 	// life is held for reading by everything that uses db, and for writing by
 	// Close, since Pebble panics when it is used after its Close.
@@ -83,6 +94,7 @@ type Store struct {
 	cause   error         // why nothing can be committed any more
 	changed chan struct{} // closed and replaced when durable or cause changes
 	buf     []byte        // for keys and heads
+	sealed  []byte        // for what is sealed
 	pending pending       // large outputs on their way to disk
 
 	persisted chan checkpoint.Seq
@@ -160,7 +172,13 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 	}
 	l := logger{s.log, s.failure}
 	disk := newFrozenFS(s.fs, s.failure)
-	s.blobs = &blobs{fs: disk, dir: s.dir, ready: map[string]bool{}}
+	if s.vault, err = openVault(disk, s.dir, &o, !known); err == nil {
+		err = s.failure.cause()
+	}
+	if err != nil {
+		return err
+	}
+	s.blobs = &blobs{fs: disk, dir: s.dir, vault: s.vault, ready: map[string]bool{}}
 	s.db, err = pebble.Open(dir, &pebble.Options{
 		FS:                          disk,
 		Lock:                        s.lock,
@@ -249,6 +267,10 @@ func (s *Store) Behind() checkpoint.Seq { return s.behind }
 // database that holds nothing yet.
 func (s *Store) begin() error {
 	v, err := s.get(keyVersion)
+	layout := byte(layoutVersion)
+	if s.vault != nil {
+		layout = sealedLayout
+	}
 	switch {
 	case errors.Is(err, checkpoint.ErrNotFound):
 		if s.readOnly {
@@ -256,7 +278,7 @@ func (s *Store) begin() error {
 		}
 		b := s.db.NewBatch()
 		defer b.Close()
-		_ = b.Set(keyVersion, []byte{layoutVersion}, nil)
+		_ = b.Set(keyVersion, []byte{layout}, nil)
 		_ = b.Set(keyLast, appendSeq(nil, 0), nil)
 		if err := s.db.Apply(b, pebble.Sync); err != nil {
 			return err
@@ -266,13 +288,8 @@ func (s *Store) begin() error {
 		return err
 	case len(v) != 1 || v[0] == 0:
 		return fmt.Errorf("%w: its version cannot be read", checkpoint.ErrCorrupt)
-	case v[0] > layoutVersion:
-		return fmt.Errorf("layout version %d, this engine knows 1 to %d: %w", v[0], layoutVersion, errNewer)
-	case v[0] < layoutVersion && !s.readOnly:
-		// An earlier engine would not find what is written from now on.
-		if err := s.db.Set(keyVersion, []byte{layoutVersion}, pebble.Sync); err != nil {
-			return err
-		}
+	case v[0] > sealedLayout:
+		return fmt.Errorf("layout version %d, this engine knows 1 to %d: %w", v[0], sealedLayout, errNewer)
 	}
 	last, err := s.get(keyLast)
 	if err != nil || len(last) != 8 {
@@ -280,7 +297,19 @@ func (s *Store) begin() error {
 	}
 	s.last = checkpoint.Seq(binary.BigEndian.Uint64(last))
 	s.durable = s.last // Pebble has synced what it replayed
-	return nil
+	keyring := s.fs.PathJoin(s.dir, keyringFile)
+	switch {
+	case v[0] == layout:
+		return nil
+	case v[0] == sealedLayout:
+		return fmt.Errorf("%w: the store is encrypted and its keyring %s is gone, without which nothing can be read", checkpoint.ErrCorrupt, keyring)
+	case s.vault != nil && s.last > 0:
+		return fmt.Errorf("%w: the store is not encrypted, so the keyring %s does not belong to it", checkpoint.ErrCorrupt, keyring)
+	case s.readOnly:
+		return nil
+	}
+	// An earlier engine would not find what is written from now on.
+	return s.db.Set(keyVersion, []byte{layout}, pebble.Sync)
 }
 
 // makeDir makes dir and syncs the parent of every directory it had to make.

@@ -1,6 +1,8 @@
 package pebblestore
 
 import (
+	"bytes"
+	"encoding/hex"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -27,4 +29,21 @@ func mustOpen(t *testing.T, dir string, o Options) *Store {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) checkpoint.Store { return mustOpen(t, t.TempDir(), Options{}) })
+}
+
+// testKey is a key that is told apart by its number.
+func testKey(t *testing.T, n byte) checkpoint.Key {
+	t.Helper()
+	k, err := checkpoint.ParseKey([]byte(hex.EncodeToString(bytes.Repeat([]byte{n}, 32))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestEncryptedStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) checkpoint.Store {
+		return mustOpen(t, t.TempDir(), Options{Encrypt: true, Key: testKey(t, 1)})
+	})
 }
