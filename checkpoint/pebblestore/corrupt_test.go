@@ -294,7 +294,7 @@ func TestNewerLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(dir, Options{})
-	if err == nil || !strings.Contains(err.Error(), "layout version 3, this engine knows 1 to 2: a later engine has written it; use that one") {
+	if err == nil || !strings.Contains(err.Error(), "layout version 4, this engine knows 1 to 3: a later engine has written it; use that one") {
 		t.Errorf("Open: %v", err)
 	}
 }
