@@ -79,6 +79,10 @@ func TestBlocks(t *testing.T) {
 		[]any{w.Plugins[0].Sandbox, w.Actions, w.Outputs, w.Budget, w.RequiredVersion, w.CompensateOnFailure, w.MaxInstances}, anywhere); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	p := &w.Plugins[0]
+	if diff := cmp.Diff([]any{&Limiter{Requests: 60, Tokens: 90_000, Concurrency: 4}, Breaker{Failures: 3, Cooldown: time.Minute}}, []any{p.Limiter, p.Breaker}, anywhere); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 	if at := w.Plugins[0].Sandbox.HostRanges[1]; at.Start.Line != 24 || at.End.Column-at.Start.Column != len(`"http://localhost:8080"`) {
 		t.Errorf("the second host is at %+v", at)
 	}

@@ -52,7 +52,11 @@ var (
 		"secret": {label: "secret", args: []string{"env", "file", "action", "path", "optional", "hosts", "fingerprint"}, code: []string{"action"}},
 		"plugin": {
 			label: "plugin", args: []string{"source", "config"}, req: []string{"source"},
-			inner: map[string]*blockType{"sandbox": sandboxBlock},
+			inner: map[string]*blockType{
+				"sandbox": sandboxBlock,
+				"limiter": {once: true, args: []string{"requests_per_minute", "tokens_per_minute", "concurrency"}},
+				"breaker": {once: true, args: []string{"failures", "cooldown"}},
+			},
 		},
 		"step": {
 			label: "step", args: []string{"uses", "workflow", "input", "depends_on", "for_each", "when", "concurrency", "timeout", "output_type", "on_failure", "effects"},

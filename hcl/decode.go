@@ -325,6 +325,7 @@ func (r *reader) plugin(b *block, i int) {
 	}
 	p.Source = r.p.rebased(p.Source)
 	p.Sandbox = r.sandbox(b, topBlocks["plugin"])
+	p.Limiter, p.Breaker = r.limiter(b), r.breaker(b)
 	for s := r.sub; s != nil; s = s.around.sub {
 		p.Around = append(p.Around, Around{Step: s.address(), Sandbox: s.sandbox, Range: rangeOf(s.b.header())})
 	}

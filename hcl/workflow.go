@@ -85,6 +85,8 @@ type Plugin struct {
 	Range  Range  // of the source attribute's value
 	// Sandbox is the most that its steps may do; nil is nothing.
 	Sandbox *Sandbox
+	Limiter *Limiter // nil: its calls wait for nothing
+	Breaker Breaker
 	// Around are the steps that the plugin of a sub-workflow stands in, innermost
 	// first: what Sandbox grants counts only where each of them repeats it.
 	Around  []Around
@@ -256,6 +258,23 @@ type Budget struct {
 	Tokens, Calls int64
 	USD           float64
 	Range         Range
+}
+
+// Limiter bounds the calls of a plugin, those of all its steps and runs
+// together; 0 is no bound. Also without bounds, a call that is answered with
+// rate_limited makes the others wait.
+type Limiter struct {
+	Requests, Tokens int64 // in any minute
+	Concurrency      int   // calls at once
+	Range            Range
+}
+
+// Breaker says when calls of a plugin go to a step's fallback without being
+// made: after so many in a row that ended as timeout or unavailable, until one
+// that is made after Cooldown is answered.
+type Breaker struct {
+	Failures int           // 0 = the host's default
+	Cooldown time.Duration // 0 = the host's default
 }
 
 // Sandbox is what Wasm code may reach and use. The zero value of a field is the
