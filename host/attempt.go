@@ -116,6 +116,9 @@ func (r *run) call(ctx context.Context, w *work, c *call) (json.RawMessage, *sdk
 		h.Bytes(c.identity)
 		q.key = h.Sum().String()
 	}
+	if w.ticket != nil && w.ticket.l == r.limiters[c.use.Plugin] {
+		q.ticket, w.ticket = w.ticket, nil
+	}
 	resp, err := r.request(ctx, &q)
 	w.usage = append(w.usage, q.usage...)
 	if err != nil {

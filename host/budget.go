@@ -102,17 +102,17 @@ func (f *Flow) paid(use hcl.Use) bool {
 
 // estimate is the most that a request is likely to use: a quarter of a token
 // for each byte, and the answer's bound.
-func (r *run) estimate(q *request) amount {
+func (r *run) estimate(config, input json.RawMessage) amount {
 	var in struct {
 		Model     string `json:"model"`
 		MaxTokens int64  `json:"max_tokens"`
 	}
-	_ = json.Unmarshal(q.config, &in) // what is not there stays as it is
-	_ = json.Unmarshal(q.input, &in)
+	_ = json.Unmarshal(config, &in) // what is not there stays as it is
+	_ = json.Unmarshal(input, &in)
 	if in.MaxTokens <= 0 {
 		in.MaxTokens = defaultMaxTokens
 	}
-	prompt := int64(len(q.input)/4 + 1)
+	prompt := int64(len(input)/4 + 1)
 	a := amount{calls: 1, tokens: prompt + in.MaxTokens}
 	a.usd, _ = r.h.o.Prices.Cost([]sdk.Usage{{Model: in.Model, InputTokens: prompt, OutputTokens: in.MaxTokens}})
 	return a
@@ -143,7 +143,7 @@ func (r *run) reserve(ctx context.Context, q *request) (settle func(), err *sdk.
 	if len(ps) == 0 {
 		return func() {}, nil
 	}
-	a := r.estimate(q)
+	a := r.estimate(q.config, q.input)
 	for k, p := range ps {
 		if err := p.reserve(ctx, a); err != nil {
 			for _, p := range ps[:k] {

@@ -32,6 +32,15 @@ func (m *machine) workEnded(s signal) {
 		}
 		m.settle()
 		return
+	case endWaits:
+		m.busy--
+		m.leave(i)
+		m.attempt[i]-- // it has not begun
+		m.state[i], m.stage[i] = sdk.Pending, stageLimited
+		if m.stop != nil && !(m.drain && m.begun(i)) {
+			m.end(i, sdk.Cancelled, m.stop)
+		}
+		return
 	case endExpanded:
 		m.busy--
 		m.expand(i, s.fan)
@@ -46,7 +55,10 @@ func (m *machine) workEnded(s signal) {
 	var delay time.Duration
 	block, next := -1, int32(0)
 	if !p.ForEach || !m.isStep(i) { // else its instances could not be made or put together, again and again
-		if m.fallback[i] == 0 {
+		switch {
+		case s.err.Code == CodeCircuitOpen:
+			m.attempt[i]-- // none was made
+		case m.fallback[i] == 0:
 			delay, block = backoff(p.Retry, m.tries[i], s.err, m.now-m.first[i], m.jitter(i))
 		}
 		if block < 0 {

@@ -19,6 +19,8 @@ const (
 	EventReused        EventType = "reused"         // Step, State, Checkpoint, Reason, Saved, SavedTokens, Taken
 	EventStarted       EventType = "started"        // Step, Attempt
 	EventAttemptFailed EventType = "attempt_failed" // Step, Attempt, Error, Took, Delay: it is tried again
+	EventWaiting       EventType = "waiting"        // Step, Reason, Delay if it can be foreseen: the limiter of its plugin holds it back
+	EventBypassed      EventType = "bypassed"       // Step, Error, Reason: its plugin was not asked, a fallback answers
 	EventSucceeded     EventType = "succeeded"      // Step, Attempt, Checkpoint, Seq, Took, Usage: queued in commit order
 	EventPersisted     EventType = "persisted"      // Step, Seq: survives a crash from now on
 	EventFailed        EventType = "failed"         // Step, Attempt, Error, Took

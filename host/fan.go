@@ -253,7 +253,7 @@ func (m *machine) leave(i int32) {
 		return
 	}
 	switch m.stage[i] {
-	case stageWaiting, stageQueued, stageRetry, stageEnded:
+	case stageWaiting, stageQueued, stageRetry, stageLimited, stageEnded:
 		return
 	}
 	f := m.fans[m.step(i)]

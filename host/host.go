@@ -85,7 +85,8 @@ func (o *Options) validate() error {
 // Host plans and runs workflows for one tenant on one store. One Apply at a
 // time: the store tells one receiver what has become durable.
 type Host struct {
-	o Options
+	o      Options
+	shared shared
 }
 
 // New makes a Host. The error names every option that cannot be used.

@@ -40,6 +40,10 @@ type run struct {
 	outputs      *outputs
 	plugins      []pluginSlot
 	actions      []actionSlot
+	limiters     []*limiter        // by plugin; nil without one
+	breakers     []*breaker        // by plugin
+	tickets      map[int32]*ticket // by node: those that wait for a limiter
+	turns        turns
 	purse        *purse           // the workflow's budget; nil without one
 	purses       map[int32]*purse // those of steps
 
@@ -92,7 +96,7 @@ func (h *Host) newRun(s *session) *run {
 	r := &run{
 		h: h, s: s, began: time.Now(),
 		results: make([]result, n), fanouts: make([]*fanout, n), lastErr: map[int32]failedTry{}, conditionMet: make([]bool, n), blocked: s.blocked, consumers: make([]int32, n),
-		working: map[int32]*work{}, husks: map[int32][]*work{},
+		working: map[int32]*work{}, husks: map[int32][]*work{}, tickets: map[int32]*ticket{}, turns: turns{ready: make(chan struct{}, 1)},
 		plugins: make([]pluginSlot, len(s.f.artifacts)), actions: make([]actionSlot, len(s.f.wf.Actions)),
 		jobs: make(chan *work, concurrency), answers: make(chan *work, concurrency), notes: make(chan Event, 1024),
 	}
@@ -102,6 +106,7 @@ func (h *Host) newRun(s *session) *run {
 	r.outputs = &outputs{ctx: r.ctx, store: h.o.Store, tenant: h.o.Tenant, budget: h.o.Cache, held: map[unit]json.RawMessage{}}
 	r.m = newMachine(s.f.graph, s.plan, s.policies, concurrency, s.f.wf.FailFast, string(s.record.ID))
 	r.counts.Total = n
+	r.openLimiters()
 	for k := range r.actions {
 		r.actions[k].busy = make(chan struct{}, 1)
 	}
@@ -158,6 +163,10 @@ func (r *run) drive(ctx context.Context) error {
 			r.push(signal{kind: sigPersisted, seq: seq})
 		case <-r.timer.C:
 			r.fire()
+		case <-r.turns.ready:
+			for _, node := range r.turns.take() {
+				r.push(signal{kind: sigTurn, node: node})
+			}
 		case <-timeout:
 			timeout = nil
 			r.push(signal{kind: sigStop, err: &sdk.Error{Class: sdk.ClassTimeout, Code: "run",
@@ -218,7 +227,8 @@ func (r *run) pump() {
 func (r *run) carry(c command) {
 	switch c.kind {
 	case cmdWork:
-		w := &work{node: c.node, unit: r.unit(c.node), attempt: c.attempt, turn: c.turn, early: c.early, hold: c.hold, fallback: int(c.which), before: int(c.before), lastErr: r.lastErr[c.node].err, failedAt: r.lastErr[c.node].began}
+		w := &work{node: c.node, unit: r.unit(c.node), attempt: c.attempt, turn: c.turn, early: c.early, hold: c.hold, fallback: int(c.which), before: int(c.before), lastErr: r.lastErr[c.node].err, failedAt: r.lastErr[c.node].began, ticket: r.tickets[c.node]}
+		delete(r.tickets, c.node)
 		w.ctx, w.cancel = context.WithCancelCause(r.ctx)
 		r.send(w)
 	case cmdRun:
@@ -293,6 +303,8 @@ func (r *run) answer(w *work) {
 			*r.met(w.unit) = true
 		case endExpanded:
 			sig.fan = r.expanded(w)
+		case endWaits:
+			r.waiting(w)
 		case endFailed:
 			if w.err.Code == CodeBudget {
 				r.push(signal{kind: sigDrain, err: w.err})
@@ -309,6 +321,9 @@ func (r *run) answer(w *work) {
 		}
 	}
 	r.push(sig)
+	if w.end == endWaits && w.kind == sigEnded && w.ticket.goes() { // woken before the machine knew that it waits
+		r.push(signal{kind: sigTurn, node: w.node})
+	}
 }
 
 func (r *run) batchOf(fill func(b *checkpoint.Batch)) *checkpoint.Batch {
@@ -417,6 +432,9 @@ func (r *run) addHusks(b *checkpoint.Batch, below ...int32) {
 // close stops the workers and frees the plugins.
 func (r *run) close() {
 	r.cancel(&sdk.Error{Class: sdk.ClassCancelled, Message: "the run has ended"})
+	for node := range r.tickets {
+		r.forget(node, nil)
+	}
 	close(r.jobs)
 	r.wg.Wait()
 	for i := range r.plugins {

@@ -84,6 +84,7 @@ const (
 	stageRunning              // an attempt with effects runs
 	stagePutting              // its result is being committed
 	stageRetry                // waits for its timer
+	stageLimited              // waits for its turn at its plugin's limiter
 	stageFanned               // its instances are known and run
 	stageEnded
 )
@@ -185,6 +186,10 @@ func (m *machine) Apply(s signal) []command {
 	case sigTimer:
 		m.timers--
 		if m.stage[s.node] == stageRetry { // else it was cancelled
+			m.makeReady(s.node)
+		}
+	case sigTurn:
+		if m.stage[s.node] == stageLimited { // else it was cancelled, or told twice
 			m.makeReady(s.node)
 		}
 	case sigStop:
@@ -418,7 +423,7 @@ func (m *machine) halt(err *sdk.Error) {
 		m.run(heap.Pop(&m.holds).(queuedSeq).node)
 	}
 	for i := range int32(len(m.state)) {
-		if m.needed[i] && m.stage[i] == stageRetry {
+		if m.needed[i] && (m.stage[i] == stageRetry || m.stage[i] == stageLimited) {
 			m.end(i, sdk.Cancelled, err)
 		}
 	}
@@ -434,7 +439,7 @@ func (m *machine) cancelWaiting() {
 		}
 	}
 	for i := range int32(len(m.state)) {
-		if m.needed[i] && (m.stage[i] == stageWaiting || m.stage[i] == stageReady && !(m.drain && m.begun(i))) {
+		if m.needed[i] && (m.stage[i] == stageWaiting || (m.stage[i] == stageReady || m.stage[i] == stageLimited) && !(m.drain && m.begun(i))) {
 			m.end(i, sdk.Cancelled, m.stop)
 		}
 	}

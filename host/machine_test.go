@@ -48,8 +48,13 @@ type puppet struct {
 }
 
 func (p *puppet) do(s signal) {
-	if s.kind == sigEnded && (s.end == endCondition || s.end == endExpanded) {
+	if s.kind == sigEnded && (s.end == endCondition || s.end == endExpanded || s.end == endWaits) {
 		delete(p.busy, s.node) // evaluated: the slot is free again
+	}
+	if s.kind == sigEnded && s.end == endWaits {
+		for range 1 + p.r.IntN(2) { // one too many does no harm
+			p.pending = append(p.pending, signal{kind: sigTurn, node: s.node})
+		}
 	}
 	for _, c := range slices.Clone(p.m.Apply(s)) {
 		switch c.kind {
@@ -75,6 +80,8 @@ func (p *puppet) do(s signal) {
 				next.end = endSkipped
 			case c.turn == turnWhen:
 				next.end = endCondition
+			case p.r.IntN(5) == 0: // its limiter holds it back
+				next.end = endWaits
 			case c.hold:
 				next.kind = sigPrepared
 			default:

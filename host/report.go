@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -18,8 +19,14 @@ func (r *run) noted(c command) {
 	}
 	if !c.final { // a retry is waiting
 		e.Type, e.Delay = EventAttemptFailed, c.after
+		if w != nil {
+			r.slowed(w, c.err, c.after)
+		}
 		if c.which > 0 {
-			e.Reason = "falls back"
+			e.Reason = "falls back to " + r.fallbackName(i, int(c.which)-1)
+		}
+		if c.err.Code == CodeCircuitOpen {
+			e.Type, e.Attempt = EventBypassed, 0
 		}
 		delete(r.working, c.node)
 		r.add(e)
@@ -30,6 +37,7 @@ func (r *run) noted(c command) {
 	}
 	res := r.result(u)
 	delete(r.lastErr, c.node)
+	r.forget(c.node, w)
 	switch c.state {
 	case sdk.Succeeded:
 		if w.reused != nil {
@@ -98,6 +106,17 @@ func (r *run) noted(c command) {
 		r.consumers[up]--
 		r.drop(up)
 	}
+}
+
+// fallbackName is what answers when step i falls back to its k-th fallback.
+func (r *run) fallbackName(i int32, k int) string {
+	switch fb := &r.s.f.steps[i].Fallbacks[k]; fb.Kind {
+	case hcl.FallbackStep:
+		return "plugin." + r.s.f.wf.Plugins[fb.Use.Plugin].Name + "." + fb.Use.StepType
+	case hcl.FallbackLast:
+		return "the last answer"
+	}
+	return "a fixed output"
 }
 
 // failedBefore is the reason of a step that failed and was skipped in an earlier

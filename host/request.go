@@ -20,11 +20,13 @@ type request struct {
 	use            hcl.Use
 	grant          grant
 	input, config  json.RawMessage
-	key            string // idempotency key
-	secrets        []int  // that it names: of these the bound ones may be injected
-	open           bool   // its answer is where secrets come from, and is not masked
-	began          func() // called when the plugin is ready; may be nil
+	key            string  // idempotency key
+	secrets        []int   // that it names: of these the bound ones may be injected
+	ticket         *ticket // of the plugin's limiter; nil: asked for, if there is one
+	open           bool    // its answer is where secrets come from, and is not masked
+	began          func()  // called when the plugin is ready; may be nil
 
+	sent  bool        // the plugin was asked
 	usage []sdk.Usage // what it cost, whatever became of it
 }
 
@@ -37,9 +39,22 @@ func (q *request) hidden() []string {
 	return nil
 }
 
-// request carries q to its plugin and checks the shape of the answer. ctx has
-// the deadline.
+// request carries q to its plugin when the plugin's limiter lets it, and checks
+// the shape of the answer. ctx has the deadline.
 func (r *run) request(ctx context.Context, q *request) (*sdk.Response, *sdk.Error) {
+	if q.ticket == nil {
+		var late *sdk.Error
+		if q.ticket, late = r.line(ctx, q); late != nil {
+			return nil, late
+		}
+	}
+	resp, err := r.carryOut(ctx, q)
+	r.called(q, err)
+	return resp, err
+}
+
+// carryOut is request without its limiter and breaker.
+func (r *run) carryOut(ctx context.Context, q *request) (*sdk.Response, *sdk.Error) {
 	step, err := r.load(ctx, q.who, q.use, q.grant.limits)
 	if err != nil {
 		return nil, sdk.AsError(err)
@@ -51,15 +66,16 @@ func (r *run) request(ctx context.Context, q *request) (*sdk.Response, *sdk.Erro
 		Network: r.h.o.Network, Grants: operation.Grants{Hosts: q.grant.hosts, Secrets: r.s.secrets.grants(q.secrets), Redactor: mask},
 	})
 	defer ops.Close()
-	if q.began != nil {
-		q.began()
-	}
 	settle, exceeded := r.reserve(ctx, q)
 	if exceeded != nil {
 		return nil, exceeded
 	}
 	defer settle()
+	if q.began != nil {
+		q.began()
+	}
 	deadline, _ := ctx.Deadline()
+	q.sent = true
 	resp, err := step.Run(ctx, &sdk.Request{
 		V: sdk.Version, StepType: q.use.StepType, Workflow: r.s.f.wf.Name, Run: string(r.s.record.ID), Step: q.step, Instance: q.instance,
 		Attempt: q.attempt, IdempotencyKey: q.key, DeadlineMS: max(time.Until(deadline).Milliseconds(), 1),

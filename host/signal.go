@@ -28,6 +28,7 @@ const (
 	sigPut                  // the result is committed as seq; 0 = nothing had to be
 	sigPersisted            // everything up to seq is durable
 	sigTimer                // a retry's delay is over
+	sigTurn                 // the limiter lets a step go that waits for it
 	sigStop                 // cancel or run timeout, err says why
 	sigDrain                // nothing starts any more, what runs may end; err says why
 )
@@ -41,6 +42,7 @@ const (
 	endCondition               // its `when` is true; inputs are still awaited
 	endExpanded                // its for_each gives instances
 	endFailed                  // the attempt failed, or the input could not be evaluated
+	endWaits                   // no attempt was made: the plugin's limiter holds it back
 )
 
 // command is something to do.

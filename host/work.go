@@ -26,6 +26,7 @@ type work struct {
 	ready    bool       // prepared: run the attempt now
 	fallback int        // which one to try instead of the step, from 1
 	before   int        // action to run before the attempt, from 1
+	ticket   *ticket    // the limiter's, of the call that comes next
 	lastErr  *sdk.Error // of the attempt before
 	failedAt time.Time  // when that had begun
 	ctx      context.Context
@@ -87,7 +88,8 @@ func (r *run) do(w *work) {
 			return
 		}
 	}
-	if !w.ready && !r.decide(w) {
+	defer w.giveBack()
+	if !w.ready && (!r.decide(w) || !r.admit(w)) {
 		return
 	}
 	if w.hold && !w.ready {
@@ -95,6 +97,14 @@ func (r *run) do(w *work) {
 		return
 	}
 	r.attemptStep(w)
+}
+
+// giveBack returns a ticket that was not used, unless it is waited for.
+func (w *work) giveBack() {
+	if w.ticket != nil && w.kind == sigEnded && w.end != endWaits {
+		w.ticket.done(0, false)
+		w.ticket = nil
+	}
 }
 
 // whole takes the record of a collection, if everything it names has ended and

@@ -101,7 +101,7 @@ func (v *liveApply) Observe(events []host.Event) {
 	var b strings.Builder
 	for i := range events {
 		e := &events[i]
-		if e.Type == host.EventStarted {
+		if e.Type == host.EventStarted || e.Type == host.EventWaiting {
 			continue // the region has it
 		}
 		if s := v.line(e); s != "" {

@@ -80,6 +80,14 @@ func (r *region) observe(e *host.Event) {
 		*s = liveStep{name: oneLine(e.Step), attempt: e.Attempt, until: e.Time.Add(e.Delay), text: oneLine(e.Error.Error())}
 		r.steps[e.Step] = s
 		r.waiting = append(r.waiting, s)
+	case host.EventWaiting:
+		s := r.leave(e.Step)
+		*s = liveStep{name: oneLine(e.Step), text: oneLine(e.Reason)}
+		if e.Delay > 0 {
+			s.until = e.Time.Add(e.Delay)
+		}
+		r.steps[e.Step] = s
+		r.waiting = append(r.waiting, s)
 	case host.EventSucceeded:
 		if !r.expanded[e.Step] {
 			r.ran++
@@ -175,7 +183,7 @@ func (r *region) lines(width, height int, now time.Time) []string {
 		add("failed", "%s: %s", s.name, s.text)
 	}
 	for _, s := range waiting {
-		add("waiting", "%s, attempt %d in %s: %s", s.name, s.attempt+1, clock(s.until.Sub(now)), s.text)
+		add("waiting", "%s", s.waits(now))
 	}
 	for _, s := range running {
 		add("running", "%s", s.line(now, width-1-len(fmt.Sprintf(column, "running"))))
@@ -184,6 +192,18 @@ func (r *region) lines(width, height int, now time.Time) []string {
 		add("…", "and %d more", hidden)
 	}
 	return append(out, r.counter(width-1, now))
+}
+
+// waits is a step that waits: for its next attempt, or for its plugin's limiter,
+// of which the end is not always known.
+func (s *liveStep) waits(now time.Time) string {
+	switch {
+	case s.attempt > 0:
+		return fmt.Sprintf("%s, attempt %d in %s: %s", s.name, s.attempt+1, clock(s.until.Sub(now)), s.text)
+	case s.until.After(now):
+		return fmt.Sprintf("%s for %s: %s", s.name, clock(s.until.Sub(now)), s.text)
+	}
+	return s.name + ": " + s.text
 }
 
 // line is a running step within width columns; of emitted text the end is

@@ -176,7 +176,7 @@ func TestContractIsWhole(t *testing.T) {
 	t.Parallel()
 	k := readContract(t)
 	spoken := map[string]bool{}
-	for _, e := range []host.EventType{host.EventRunStarted, host.EventReused, host.EventExpanded, host.EventStarted, host.EventAttemptFailed, host.EventSucceeded,
+	for _, e := range []host.EventType{host.EventRunStarted, host.EventReused, host.EventExpanded, host.EventStarted, host.EventAttemptFailed, host.EventWaiting, host.EventBypassed, host.EventSucceeded,
 		host.EventPersisted, host.EventFailed, host.EventSkipped, host.EventCancelled, host.EventLog, host.EventProgress, host.EventEmit, host.EventUndoing, host.EventUndone, host.EventUndoFailed,
 		host.EventRunEnded, host.EventNothingToRun, host.EventOutputs} {
 		def, ok := k.defs[string(e)]

@@ -245,6 +245,13 @@ func (v *textApply) line(e *host.Event) string {
 		return word("%s", s)
 	case host.EventAttemptFailed:
 		return fmt.Sprintf("  %-10s %s, attempt %d after %s: %s; %s", "retry", oneLine(e.Step), e.Attempt, short(e.Took), oneLine(e.Error.Error()), again(e))
+	case host.EventWaiting:
+		if e.Delay > 0 {
+			return word(" for about %s: %s", short(e.Delay), oneLine(e.Reason))
+		}
+		return word(": %s", oneLine(e.Reason))
+	case host.EventBypassed:
+		return word(": %s; %s", oneLine(e.Error.Error()), oneLine(e.Reason))
 	case host.EventSucceeded:
 		s := fmt.Sprintf(" in %s", short(e.Took))
 		if e.Reason != "" {

@@ -1,0 +1,503 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+// limiter bounds the calls of one plugin. Who must wait gets a ticket and is
+// woken, in the order of asking. The bounds hold for any minute: what a call
+// takes from them comes back a minute after it was let go. Safe for concurrent
+// use.
+type limiter struct {
+	plugin string
+
+	mu     sync.Mutex
+	limits hcl.Limiter
+	asked  uint64
+	queue  []*ticket // that wait, first come first
+	tokens int64     // that those in queue may use
+	under  int       // calls under way
+	minute []*ticket // let go within the last minute, oldest first
+	used   int64     // tokens of minute
+	pause  time.Time // nothing goes before
+	told   time.Time // the pause that was told of
+	timer  *time.Timer
+}
+
+// ticket is one call that wants to be made.
+type ticket struct {
+	l      *limiter
+	place  uint64 // in the order of asking
+	tokens int64  // reserved, then used
+	wake   func() // called once when it may go, without any lock held
+	state  ticketState
+	at     time.Time // when it was let go
+	counts bool      // its tokens are part of the last minute's
+}
+
+// ticketState says where a ticket is.
+type ticketState uint8
+
+const (
+	ticketWaits ticketState = iota
+	ticketGoes              // it may be made, or is under way
+	ticketDone
+)
+
+// ask lets a call go that may use so many tokens, or keeps it in the queue.
+func (l *limiter) ask(tokens int64, wake func()) *ticket {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	t := &ticket{l: l, place: l.asked, tokens: tokens, wake: wake}
+	if len(l.queue) == 0 && !l.earliest(t, time.Now()).After(time.Now()) && !l.full() {
+		l.letGo(t)
+		return t
+	}
+	l.push(t)
+	l.arm()
+	return t
+}
+
+// goes: the call may be made now. If its plugin was told to wait after t was let
+// go, t is the first in the queue again.
+func (t *ticket) goes() bool {
+	l := t.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.state == ticketGoes && l.pause.After(time.Now()) {
+		l.takeBack(t)
+		l.push(t)
+		l.arm()
+	}
+	return t.state == ticketGoes
+}
+
+// waits tells what t waits for, and how long if that can be foreseen.
+func (t *ticket) waits() (why string, wait time.Duration) {
+	l := t.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	at := now
+	later := func(u time.Time, what string) {
+		if u.After(at) {
+			at, why = u, what
+		}
+	}
+	k := l.find(t)
+	if n := l.limits.Requests; n > 0 {
+		// A call goes a minute after the n-th before it; before the first in the
+		// queue are those of the last minute.
+		place, from := int64(len(l.minute)+k), now
+		if i := place % n; i < int64(len(l.minute)) {
+			from = l.minute[i].at
+		}
+		later(from.Add(time.Duration(place/n)*time.Minute), fmt.Sprintf("%d requests a minute", n))
+	}
+	if n := l.limits.Tokens; n > 0 {
+		before := l.tokens
+		for _, x := range l.queue[k:] {
+			before -= x.tokens
+		}
+		if over := l.used + before + t.tokens - n; over > 0 {
+			later(now.Add(time.Duration(float64(over)/float64(n)*float64(time.Minute))), fmt.Sprintf("%d tokens a minute", n))
+		}
+	}
+	later(l.pause, "its server said to wait")
+	if why == "" {
+		return fmt.Sprintf("%d calls at once", l.limits.Concurrency), 0
+	}
+	return why, at.Sub(now)
+}
+
+// done ends the call: it has used so many tokens. A call that was never made
+// gives everything back, and one that waits leaves the queue. Again it does
+// nothing.
+func (t *ticket) done(tokens int64, made bool) {
+	l := t.l
+	l.mu.Lock()
+	switch {
+	case t.state == ticketWaits:
+		l.leave(t)
+	case t.state == ticketGoes && made:
+		l.under--
+		if t.counts {
+			l.used += tokens - t.tokens
+		}
+		t.tokens = tokens
+	case t.state == ticketGoes:
+		l.takeBack(t)
+	}
+	t.state = ticketDone
+	woken := l.next()
+	l.mu.Unlock()
+	wake(woken)
+}
+
+// wait waits for t in place.
+func (t *ticket) wait(ctx context.Context, woken <-chan struct{}) *sdk.Error {
+	for !t.goes() {
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			t.done(0, false)
+			return sdk.Ended(ctx)
+		}
+	}
+	return nil
+}
+
+// hold lets nothing go for so long.
+func (l *limiter) hold(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if until := time.Now().Add(d); until.After(l.pause) {
+		l.pause = until
+		l.arm()
+	}
+}
+
+// news: the pause of l is longer than was told before.
+func (l *limiter) news() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pause.Sub(l.told) < time.Second {
+		return false
+	}
+	l.told = l.pause
+	return true
+}
+
+// bound takes the stricter of the limits so far and x.
+func (l *limiter) bound(x *hcl.Limiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stricter := func(a *int64, b int64) {
+		if *a == 0 || b > 0 && b < *a {
+			*a = b
+		}
+	}
+	stricter(&l.limits.Requests, x.Requests)
+	stricter(&l.limits.Tokens, x.Tokens)
+	c := int64(l.limits.Concurrency)
+	stricter(&c, int64(x.Concurrency))
+	l.limits.Concurrency = int(c)
+}
+
+// find is the place of t in the queue, or where it belongs.
+func (l *limiter) find(t *ticket) int {
+	k, _ := slices.BinarySearchFunc(l.queue, t.place, func(x *ticket, place uint64) int { return cmp.Compare(x.place, place) })
+	return k
+}
+
+func (l *limiter) push(t *ticket) {
+	t.state = ticketWaits
+	l.tokens += t.tokens
+	l.queue = slices.Insert(l.queue, l.find(t), t)
+}
+
+func (l *limiter) leave(t *ticket) {
+	k := l.find(t)
+	l.tokens -= t.tokens
+	l.queue = slices.Delete(l.queue, k, k+1)
+}
+
+func (l *limiter) letGo(t *ticket) {
+	t.state, t.at, t.counts = ticketGoes, time.Now(), true
+	l.under++
+	l.used += t.tokens
+	l.minute = append(l.minute, t)
+}
+
+// takeBack undoes letGo.
+func (l *limiter) takeBack(t *ticket) {
+	l.under--
+	if t.counts {
+		t.counts = false
+		l.used -= t.tokens
+		k := slices.Index(l.minute, t)
+		l.minute = slices.Delete(l.minute, k, k+1)
+	}
+}
+
+func (l *limiter) full() bool {
+	return l.limits.Concurrency > 0 && l.under >= l.limits.Concurrency
+}
+
+// earliest is when t may go as far as minutes and pauses are concerned. What may
+// use more tokens than a minute has goes alone.
+func (l *limiter) earliest(t *ticket, now time.Time) time.Time {
+	gone := 0
+	for gone < len(l.minute) && now.Sub(l.minute[gone].at) >= time.Minute {
+		l.minute[gone].counts = false
+		l.used -= l.minute[gone].tokens
+		gone++
+	}
+	l.minute = slices.Delete(l.minute, 0, gone)
+	at := l.pause
+	later := func(k int) {
+		if u := l.minute[k].at.Add(time.Minute); u.After(at) {
+			at = u
+		}
+	}
+	if n := l.limits.Requests; n > 0 && int64(len(l.minute)) >= n {
+		later(len(l.minute) - int(n))
+	}
+	if n := l.limits.Tokens; n > 0 {
+		over := l.used + t.tokens - n
+		for k := 0; over > 0 && k < len(l.minute); k++ {
+			over -= l.minute[k].tokens
+			later(k)
+		}
+	}
+	return at
+}
+
+// next lets go what may go, and returns it.
+func (l *limiter) next() (woken []*ticket) {
+	for len(l.queue) > 0 && !l.full() {
+		now := time.Now()
+		t := l.queue[0]
+		if l.earliest(t, now).After(now) {
+			break
+		}
+		l.leave(t)
+		l.letGo(t)
+		woken = append(woken, t)
+	}
+	l.arm()
+	return woken
+}
+
+// arm sets the timer to when the first in the queue may go.
+func (l *limiter) arm() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+	if len(l.queue) == 0 || l.full() {
+		return // whoever ends a call sees to it
+	}
+	l.timer = time.AfterFunc(max(time.Until(l.earliest(l.queue[0], time.Now())), 0), func() {
+		l.mu.Lock()
+		woken := l.next()
+		l.mu.Unlock()
+		wake(woken)
+	})
+}
+
+func wake(ts []*ticket) {
+	for _, t := range ts {
+		t.wake()
+	}
+}
+
+// shared are the limiters and breakers of a Host, by what plugins with equal
+// artifact and config have in common.
+type shared struct {
+	mu       sync.Mutex
+	limiters map[checkpoint.Fingerprint]*limiter
+	breakers map[checkpoint.Fingerprint]*breaker
+}
+
+// endpoint is what plugin p shares with its like, in this run and others. A
+// config that is not known yet is known by the plugin's name.
+func (s *session) endpoint(p int) checkpoint.Fingerprint {
+	h := checkpoint.NewHasher("engine/endpoint/1")
+	h.Digest(s.f.artifacts[p].Digest)
+	if c := s.configs[p]; c != nil {
+		h.Bytes(c)
+	} else {
+		h.String(s.f.wf.Plugins[p].Name)
+	}
+	return h.Sum()
+}
+
+// openLimiters finds the limiters and breakers of the plugins of a run.
+func (r *run) openLimiters() {
+	s, all := r.s, &r.h.shared
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.breakers == nil {
+		all.limiters, all.breakers = map[checkpoint.Fingerprint]*limiter{}, map[checkpoint.Fingerprint]*breaker{}
+	}
+	r.limiters, r.breakers = make([]*limiter, len(s.f.wf.Plugins)), make([]*breaker, len(s.f.wf.Plugins))
+	fresh := map[*limiter]bool{}
+	for p := range s.f.wf.Plugins {
+		x := &s.f.wf.Plugins[p]
+		key := s.endpoint(p)
+		b := all.breakers[key]
+		if b == nil {
+			b = &breaker{plugin: x.Name}
+			all.breakers[key] = b
+		}
+		b.set(x.Breaker)
+		r.breakers[p] = b
+		if x.Limiter == nil {
+			continue
+		}
+		l := all.limiters[key]
+		if l == nil {
+			l = &limiter{plugin: x.Name}
+			all.limiters[key] = l
+		}
+		if !fresh[l] { // as this run says, not one before
+			fresh[l] = true
+			l.mu.Lock()
+			l.limits = hcl.Limiter{}
+			l.mu.Unlock()
+		}
+		l.bound(x.Limiter)
+		r.limiters[p] = l
+	}
+}
+
+// admit asks the breaker and the limiter of the plugin that w is about to call.
+// false: w goes to its next fallback, or waits, holding nothing.
+func (r *run) admit(w *work) bool {
+	p := r.asks(w)
+	if w.ticket != nil && (p < 0 || w.ticket.l != r.limiters[p]) {
+		w.ticket.done(0, false)
+		w.ticket = nil
+	}
+	if p < 0 {
+		return true
+	}
+	if w.ticket == nil && r.covered(w) {
+		if err := r.breakers[p].ask(); err != nil {
+			w.failed(err)
+			return false
+		}
+	}
+	if r.limiters[p] == nil {
+		return true
+	}
+	if w.ticket == nil {
+		node := w.node
+		w.ticket = r.limiters[p].ask(r.estimate(w.config, w.input).tokens, func() { r.turns.add(node) })
+	}
+	if w.ticket.goes() {
+		return true
+	}
+	w.kind, w.end = sigEnded, endWaits
+	return false
+}
+
+// asks is the plugin that the next attempt of w calls, -1 for none.
+func (r *run) asks(w *work) int {
+	st := r.step(w)
+	switch {
+	case w.fallback == 0:
+		return st.Plugin
+	case st.Fallbacks[w.fallback-1].Kind == hcl.FallbackStep:
+		return st.Fallbacks[w.fallback-1].Use.Plugin
+	}
+	return -1
+}
+
+// line waits in place for the limiter's leave to send q: a check, an action or
+// an undo is part of something that goes on. nil without a limiter.
+func (r *run) line(ctx context.Context, q *request) (*ticket, *sdk.Error) {
+	l := r.limiters[q.use.Plugin]
+	if l == nil {
+		return nil, nil
+	}
+	woken := make(chan struct{}, 1)
+	t := l.ask(r.estimate(q.config, q.input).tokens, func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	})
+	return t, t.wait(ctx, woken)
+}
+
+// called tells the plugin's limiter and breaker how a call ended.
+func (r *run) called(q *request, err *sdk.Error) {
+	limited := err != nil && err.Class == sdk.ClassRateLimited
+	if l := r.limiters[q.use.Plugin]; l != nil && limited {
+		l.hold(err.RetryAfter())
+	}
+	if q.sent {
+		r.breakers[q.use.Plugin].ended(err)
+	}
+	if q.ticket == nil {
+		return
+	}
+	tokens := q.ticket.tokens
+	switch {
+	case limited:
+		tokens = 0
+	case slices.ContainsFunc(q.usage, func(u sdk.Usage) bool { return u.Counted > 0 }):
+		tokens = r.spentOn(q.usage).tokens
+	}
+	q.ticket.done(tokens, q.sent)
+}
+
+// waiting notes that w waits for its turn. The ticket comes back with the work
+// when it may go.
+func (r *run) waiting(w *work) {
+	why, wait := w.ticket.waits()
+	r.tickets[w.node] = w.ticket
+	r.add(Event{Type: EventWaiting, Step: r.address(w.unit), Delay: wait, Reason: fmt.Sprintf("limiter of plugin %s: %s", w.ticket.l.plugin, why)})
+	delete(r.working, w.node)
+}
+
+// forget gives back what node has asked of a limiter.
+func (r *run) forget(node int32, w *work) {
+	if t := r.tickets[node]; t != nil {
+		t.done(0, false)
+		delete(r.tickets, node)
+	}
+	if w != nil && w.ticket != nil {
+		w.ticket.done(0, false)
+	}
+}
+
+// slowed tells that all calls of a plugin wait for as long as one that was told
+// to come later.
+func (r *run) slowed(w *work, err *sdk.Error, d time.Duration) {
+	p := r.asks(w)
+	if err.Class != sdk.ClassRateLimited || p < 0 || r.limiters[p] == nil {
+		return
+	}
+	l := r.limiters[p]
+	if l.hold(d); l.news() {
+		r.add(Event{Type: EventLog, Step: r.address(w.unit), Level: "warn", Message: fmt.Sprintf("rate limited: all calls of plugin %s wait for %s", l.plugin, d.Round(time.Millisecond))})
+	}
+}
+
+// turns are nodes whose limiter lets them go, for the loop.
+type turns struct {
+	mu    sync.Mutex
+	nodes []int32
+	ready chan struct{} // holds a token while there are nodes
+}
+
+func (t *turns) add(node int32) {
+	t.mu.Lock()
+	t.nodes = append(t.nodes, node)
+	t.mu.Unlock()
+	select {
+	case t.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (t *turns) take() []int32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	nodes := t.nodes
+	t.nodes = nil
+	return nodes
+}
