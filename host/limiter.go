@@ -102,7 +102,7 @@ func (t *ticket) waits() (why string, wait time.Duration) {
 		if i := place % n; i < int64(len(l.minute)) {
 			from = l.minute[i].at
 		}
-		later(from.Add(time.Duration(place/n)*time.Minute), fmt.Sprintf("%d requests a minute", n))
+		later(from.Add(time.Duration(place/n)*time.Minute), fmt.Sprintf("requests_per_minute = %d", n))
 	}
 	if n := l.limits.Tokens; n > 0 {
 		before := l.tokens
@@ -110,12 +110,12 @@ func (t *ticket) waits() (why string, wait time.Duration) {
 			before -= x.tokens
 		}
 		if over := l.used + before + t.tokens - n; over > 0 {
-			later(now.Add(time.Duration(float64(over)/float64(n)*float64(time.Minute))), fmt.Sprintf("%d tokens a minute", n))
+			later(now.Add(time.Duration(float64(over)/float64(n)*float64(time.Minute))), fmt.Sprintf("tokens_per_minute = %d", n))
 		}
 	}
 	later(l.pause, "its server said to wait")
 	if why == "" {
-		return fmt.Sprintf("%d calls at once", l.limits.Concurrency), 0
+		return fmt.Sprintf("concurrency = %d", l.limits.Concurrency), 0
 	}
 	return why, at.Sub(now)
 }

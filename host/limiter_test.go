@@ -138,12 +138,12 @@ func TestLimiter(t *testing.T) {
 		took    time.Duration
 		why     string
 	}{
-		"requests":           {"requests_per_minute = 10", &traffic{took: time.Second}, 35, 10, 4, 3*time.Minute + 2*time.Second, "10 requests a minute"},
-		"slow calls":         {"requests_per_minute = 2", &traffic{took: 90 * time.Second}, 4, 2, 4, 150 * time.Second, "2 requests a minute"},
-		"calls at once":      {"concurrency = 2", &traffic{took: time.Minute}, 6, 4, 2, 3 * time.Minute, "2 calls at once"},
-		"tokens, at first":   {"tokens_per_minute = 2200", &traffic{took: 10 * time.Second, tokens: 1020}, 4, 2, 2, 70 * time.Second, "2200 tokens a minute"},
-		"tokens, settled":    {"tokens_per_minute = 2200", &traffic{took: 10 * time.Second, tokens: 10}, 4, 4, 2, 20 * time.Second, "2200 tokens a minute"},
-		"more than a minute": {"tokens_per_minute = 100", &traffic{took: time.Second, tokens: 500}, 3, 1, 1, 2*time.Minute + time.Second, "100 tokens a minute"},
+		"requests":           {"requests_per_minute = 10", &traffic{took: time.Second}, 35, 10, 4, 3*time.Minute + 2*time.Second, "requests_per_minute = 10"},
+		"slow calls":         {"requests_per_minute = 2", &traffic{took: 90 * time.Second}, 4, 2, 4, 150 * time.Second, "requests_per_minute = 2"},
+		"calls at once":      {"concurrency = 2", &traffic{took: time.Minute}, 6, 4, 2, 3 * time.Minute, "concurrency = 2"},
+		"tokens, at first":   {"tokens_per_minute = 2200", &traffic{took: 10 * time.Second, tokens: 1020}, 4, 2, 2, 70 * time.Second, "tokens_per_minute = 2200"},
+		"tokens, settled":    {"tokens_per_minute = 2200", &traffic{took: 10 * time.Second, tokens: 10}, 4, 4, 2, 20 * time.Second, "tokens_per_minute = 2200"},
+		"more than a minute": {"tokens_per_minute = 100", &traffic{took: time.Second, tokens: 500}, 3, 1, 1, 2*time.Minute + time.Second, "tokens_per_minute = 100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

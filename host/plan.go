@@ -20,6 +20,7 @@ type Plan struct {
 	Follows   checkpoint.RunID `json:"follows,omitempty"`   // the run a new one would follow
 	Steps     []PlannedStep    `json:"steps"`               // in topological order
 	Secrets   []PlannedSecret  `json:"secrets,omitempty"`   // that something names
+	Limiters  []PlannedLimiter `json:"limiters,omitempty"`
 	Grants    []PlannedGrant   `json:"grants,omitempty"`    // what the flow gives plugins, and steps that narrow it
 	Run       int              `json:"run"`                 // steps that will run
 	Decide    int              `json:"decide"`              // steps decided while running
@@ -50,6 +51,15 @@ type PlannedSecret struct {
 	Hosts       []string `json:"hosts,omitempty"`       // where it may be sent; without them, steps see it
 	Steps       []string `json:"steps,omitempty"`       // that name it, in the order of the plan
 	Fingerprint bool     `json:"fingerprint,omitempty"` // a keyed hash of it is part of their identity
+}
+
+// PlannedLimiter is what the calls of a plugin wait for.
+type PlannedLimiter struct {
+	Plugin      string   `json:"plugin"`
+	Requests    int64    `json:"requests_per_minute,omitempty"`
+	Tokens      int64    `json:"tokens_per_minute,omitempty"`
+	Concurrency int      `json:"concurrency,omitempty"`
+	Steps       []string `json:"steps,omitempty"` // that use the plugin, in the order of the plan
 }
 
 // Plan decides what Apply would do and runs nothing. Errors are those of
@@ -96,6 +106,20 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 			}
 		}
 		p.Secrets = append(p.Secrets, ps)
+	}
+	for k := range f.wf.Plugins {
+		x := &f.wf.Plugins[k]
+		if x.Limiter == nil {
+			continue
+		}
+		pl := PlannedLimiter{Plugin: x.Name, Requests: x.Limiter.Requests, Tokens: x.Limiter.Tokens, Concurrency: x.Limiter.Concurrency}
+		for _, i := range f.graph.Order() {
+			uses := append(others(f.steps[i].Step), f.steps[i].use())
+			if slices.ContainsFunc(uses, func(u hcl.Use) bool { return u.Plugin == k }) {
+				pl.Steps = append(pl.Steps, f.steps[i].address)
+			}
+		}
+		p.Limiters = append(p.Limiters, pl)
 	}
 	return p, nil
 }

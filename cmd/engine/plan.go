@@ -108,12 +108,40 @@ func secretNote(s *host.PlannedSecret) string {
 		note += "; seen by no step"
 	case len(s.Hosts) > 0:
 		note += "; seen by no step, sent to " + strings.Join(s.Hosts, ", ")
-	case len(s.Steps) > 5:
-		note += fmt.Sprintf("; seen by %s and %d more", strings.Join(s.Steps[:5], ", "), len(s.Steps)-5)
 	default:
-		note += "; seen by " + strings.Join(s.Steps, ", ")
+		note += "; seen by " + someOf(s.Steps)
 	}
 	return note
+}
+
+// limiterNote says what the calls of a plugin wait for.
+func limiterNote(x *host.PlannedLimiter) string {
+	var bounds []string
+	for _, b := range []struct {
+		n    int64
+		what string
+	}{{x.Requests, "requests_per_minute"}, {x.Tokens, "tokens_per_minute"}, {int64(x.Concurrency), "concurrency"}} {
+		if b.n > 0 {
+			bounds = append(bounds, fmt.Sprintf("%s = %d", b.what, b.n))
+		}
+	}
+	note := "all calls wait when one is told to"
+	if len(bounds) > 0 {
+		note = strings.Join(bounds, ", ") + "; " + note
+	}
+	if len(x.Steps) > 0 {
+		note += "; shared by " + someOf(x.Steps)
+	}
+	return note
+}
+
+// someOf names the first of many.
+func someOf(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 func writePlan(io streams, p *host.Plan) {
@@ -142,6 +170,9 @@ func writePlan(io streams, p *host.Plan) {
 	}
 	for _, g := range p.Grants {
 		fmt.Fprintf(w, "  grant %s\n", oneLine(g.String()))
+	}
+	for _, x := range p.Limiters {
+		fmt.Fprintf(w, "  limiter of plugin %s: %s\n", x.Plugin, limiterNote(&x))
 	}
 	for _, s := range p.Steps {
 		line := fmt.Sprintf("  %-7s %s: %s", s.Action, s.Step, oneLine(s.Reason))
