@@ -207,13 +207,14 @@ func (f *Flow) checkStepType(s hcl.Use, effects sdk.Effects, at hcl.Range) hcl.D
 	wf, types := f.wf, f.types
 	name := wf.Plugins[s.Plugin].Name
 	st := &stepType{}
-	if a.Manifest == nil {
+	if a.Manifest == nil || a.Manifest.Name == "" { // none, or the one that raw programs have
 		if s.StepType != UntypedStep {
 			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Range,
 				Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
 				Detail:  fmt.Sprintf("%s has no manifest, so its only step type is %q. Put one beside it as %s.step.json to name others.", a.Path, UntypedStep, strings.TrimSuffix(a.Path, filepath.Ext(a.Path)))}}
 		}
-	} else {
+	}
+	if a.Manifest != nil {
 		var ok bool
 		if st.StepType, ok = a.Manifest.Steps[s.StepType]; !ok {
 			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Range,

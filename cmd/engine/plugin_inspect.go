@@ -97,10 +97,13 @@ func inspect(io streams, path string) (*pluginLine, error) {
 		}
 		return line, nil
 	}
-	line.Kind, line.Digest, line.Manifest, line.Size = string(a.Kind), a.Digest, a.Manifest, int64(len(a.Bytes))
+	line.Kind, line.Digest, line.Size = string(a.Kind), a.Digest, int64(len(a.Bytes))
+	if a.Manifest != nil && a.Manifest.Name != "" { // that of a raw program is the engine's
+		line.Manifest = a.Manifest
+	}
 	l := loader.Limits{}.WithDefaults()
 	line.Limits = &limitsLine{l.Memory, l.Request, l.Response, l.Stderr, l.HostCalls}
-	if a.Manifest != nil {
+	if line.Manifest != nil {
 		line.Source = "module"
 		if strings.HasPrefix(path, loader.Std) {
 			line.Source = "engine"
@@ -175,6 +178,8 @@ func (l *pluginLine) write(io streams) {
 			t := l.Manifest.Steps[n]
 			row("step", "%s, effects %s, %s: %s", n, t.Effects, count(len(t.Examples), "example"), t.Description)
 		}
+	case l.Refused == "" && l.Form == "command":
+		row("manifest", `none: a raw program, its step type is "run"; engine plugin pack adds one`)
 	case l.Refused == "":
 		row("manifest", `none: untyped, its step type is "run"; engine plugin pack adds one`)
 	}

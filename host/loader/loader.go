@@ -31,11 +31,13 @@ const (
 
 // Artifact is a plugin before anything of it has run. It is immutable.
 type Artifact struct {
-	Kind     Kind
-	Path     string        // where it was read, for messages
-	Digest   sdk.Digest    // of the module's or file's bytes; with a sidecar manifest over both
-	Manifest *sdk.Manifest // nil when it has none: it runs untyped, with step type "run"
-	Bytes    []byte        // the module, for Wasm; nil for native
+	Kind   Kind
+	Path   string     // where it was read, for messages
+	Digest sdk.Digest // of the module's or file's bytes; with a sidecar manifest over both
+	// Manifest is nil when it has none: it runs untyped, with step type "run". A
+	// loader may make one for a program of another contract; it has no name then.
+	Manifest *sdk.Manifest
+	Bytes    []byte // the module, for Wasm; nil for native
 }
 
 // Limits bound what one attempt may use. The zero value of a field means its

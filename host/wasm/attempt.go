@@ -45,7 +45,8 @@ type attempt struct {
 	stderr   lines
 	memory   *memory
 	files    *files
-	fuel     int64 // units spent before the last tick
+	program  *rawProgram // nil: it speaks the messages of the contract
+	fuel     int64       // units spent before the last tick
 	why      *sdk.Error
 	over     bool // the guest has stopped; open files close without effect
 }
@@ -125,21 +126,36 @@ func (p *program) run(a *attempt, req []byte, pure bool, seed string) (*sdk.Resp
 	a.files = newFiles(a, pure)
 	// The guest cannot be stopped by a context (see doc.go), so it gets one
 	// that never ends and asks a.ctx itself.
-	ctx := context.WithValue(context.WithoutCancel(a.ctx), attemptKey{}, a)
-	err := p.call(experimental.WithMemoryAllocator(ctx, a.memory), a, pure, seed)
-	a.over = true
-	a.stderr.flush()
-	r, err := a.judge(err)
+	ctx := experimental.WithMemoryAllocator(context.WithValue(context.WithoutCancel(a.ctx), attemptKey{}, a), a.memory)
+	var r *sdk.Response
+	var err error
+	if a.program != nil {
+		r, err = p.runRaw(ctx, a, pure, seed)
+	} else {
+		err = p.call(ctx, a, pure, seed)
+		a.over = true
+		a.stderr.flush()
+		r, err = a.judge(err)
+	}
 	return r, errors.Join(err, a.files.close())
 }
 
-// call runs the guest to its end. Its error is wazero's.
-func (p *program) call(ctx context.Context, a *attempt, pure bool, seed string) (err error) {
+// guarded calls f, which may end the attempt.
+func guarded(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil && r != errStop {
 			err = fmt.Errorf("%v", r)
 		}
 	}()
+	return f()
+}
+
+// call runs the guest to its end. Its error is wazero's.
+func (p *program) call(ctx context.Context, a *attempt, pure bool, seed string) error {
+	return guarded(func() error { return p.start(ctx, a, pure, seed) })
+}
+
+func (p *program) start(ctx context.Context, a *attempt, pure bool, seed string) error {
 	m, err := p.runtime.InstantiateModule(ctx, p.compiled, p.config(a, pure, seed))
 	if err != nil {
 		return err
@@ -170,16 +186,39 @@ func (p *program) config(a *attempt, pure bool, seed string) wazero.ModuleConfig
 	if !p.wasi {
 		return c
 	}
-	c = c.WithArgs(p.name).WithFSConfig(wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(a.files, "/"))
-	if w := a.limits.World; w != nil {
-		for _, name := range slices.Sorted(maps.Keys(w.Env)) {
-			c = c.WithEnv(name, w.Env[name])
-		}
+	c = c.WithFSConfig(wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(a.files, "/"))
+	for _, v := range a.env() {
+		c = c.WithEnv(v.name, v.value)
 	}
+	if a.program != nil {
+		return c.WithArgs(append([]string{p.name}, a.program.in.Args...)...).WithStdin(a.reader(&a.program.in.Stdin)).WithStdout(a)
+	}
+	c = c.WithArgs(p.name)
 	if p.command {
 		return c.WithStdin(bytes.NewReader(a.message)).WithStdout(a)
 	}
 	return c.WithStdout(&a.stderr)
+}
+
+type variable struct{ name, value string }
+
+// env is the environment of the guest, in the order of the names.
+func (a *attempt) env() (vs []variable) {
+	var all map[string]string
+	if a.limits.World != nil {
+		all = a.limits.World.Env
+	}
+	if a.program != nil && len(a.program.in.Env) > 0 {
+		all = maps.Clone(all)
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, a.program.in.Env)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		vs = append(vs, variable{name, all[name]})
+	}
+	return vs
 }
 
 // judge turns how the guest ended into what the attempt gives.
@@ -192,7 +231,7 @@ func (a *attempt) judge(err error) (*sdk.Response, error) {
 	case errors.As(err, &exit) && exit.ExitCode() == 0:
 		err = nil
 	case err != nil && a.memory.refused:
-		return nil, exhausted(codeMemory, "the step needs more than %d MiB of memory", a.limits.Memory>>20)
+		return nil, a.needsMemory()
 	}
 	r, parseErr := a.answer()
 	if err == nil {
@@ -213,6 +252,10 @@ func (a *attempt) judge(err error) (*sdk.Response, error) {
 		return nil, exitError(exit.ExitCode())
 	}
 	return nil, crash(err)
+}
+
+func (a *attempt) needsMemory() *sdk.Error {
+	return exhausted(codeMemory, "the step needs more than %d MiB of memory", a.limits.Memory>>20)
 }
 
 // answer reads the response: what was written or given last, else stdout.

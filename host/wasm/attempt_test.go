@@ -287,6 +287,7 @@ func goModule(t testing.TB, source string) string {
 	if b, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
+	speaks(t, out)
 	return out
 }
 

@@ -94,6 +94,7 @@ func TestHostile(t *testing.T) {
 			if err := os.WriteFile(path, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
+			speaks(t, path)
 			l := newLoader(t, Options{})
 			a, err := l.Open(path)
 			if want.refused != "" {

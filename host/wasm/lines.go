@@ -28,6 +28,9 @@ func (l *lines) Write(b []byte) (int, error) {
 	if l.total += int64(len(b)); l.total > l.a.limits.Stderr {
 		l.a.end(exhausted(codeStderrTooLarge, "the step wrote more than %d bytes to stderr", l.a.limits.Stderr))
 	}
+	if l.a.program != nil {
+		l.a.program.stderr.Write(b)
+	}
 	for rest := b; len(rest) > 0; {
 		line, after, complete := bytes.Cut(rest, []byte("\n"))
 		l.part = append(l.part, line...)

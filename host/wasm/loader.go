@@ -74,7 +74,7 @@ func New(o Options) (*Loader, error) {
 
 // Open reads the module at path and checks everything that can be told without
 // compiling it. A manifest NAME.step.json beside NAME.wasm counts before the one
-// in the module.
+// in the module. A command without one is a raw program with the step type "run".
 func (l *Loader) Open(path string) (*loader.Artifact, error) {
 	if strings.HasPrefix(path, loader.Std) {
 		return nil, loader.ErrForeign
@@ -96,14 +96,21 @@ func (l *Loader) Open(path string) (*loader.Artifact, error) {
 	if sidecar != nil {
 		manifest, a.Digest = sidecar, pairDigest(b, sidecar)
 	}
+	_, command := m.exports["_start"]
 	if manifest == nil {
+		if command {
+			a.Manifest = rawManifest()
+		}
 		return a, nil
 	}
 	if a.Manifest, err = sdk.ParseManifest(manifest); err != nil {
 		return nil, fmt.Errorf("module %s: %w", path, err)
 	}
-	if a.Manifest.IO == "raw" {
-		return nil, fmt.Errorf(`module %s: manifest: io "raw" is not supported by this engine; use "json"`, path)
+	if a.Manifest.IO == ioRaw {
+		if !command {
+			return nil, fmt.Errorf(`module %s: manifest: io "raw" is for programs, and the module exports no _start; leave io out`, path)
+		}
+		rawDefaults(a.Manifest)
 	}
 	return a, nil
 }

@@ -1,6 +1,9 @@
 package wasm
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,9 +15,20 @@ func TestCommandAndReactor(t *testing.T) {
 	t.Parallel()
 	l := newLoader(t, Options{})
 	for _, c := range []struct{ path, step string }{{"testdata/guests/command.wasm", "run"}, {"testdata/guests/reactor.wasm", "upper"}} {
-		a, p := load(t, l, c.path)
-		if (a.Manifest != nil) != (c.step == "upper") || a.Kind != loader.Wasm || a.Digest != sdk.Sum(a.Bytes) {
-			t.Errorf("%s: artifact %+v", c.path, a)
+		b, err := os.ReadFile(c.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "m.wasm")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.step == "run" {
+			speaks(t, path)
+		}
+		a, p := load(t, l, path)
+		if (a.Digest == sdk.Sum(a.Bytes)) != (c.step == "upper") || a.Kind != loader.Wasm || !bytes.Equal(a.Bytes, b) {
+			t.Errorf("%s: a %s artifact with digest %s", c.path, a.Kind, a.Digest)
 		}
 		s := stepOf(t, p, c.step, loader.Limits{})
 		for range 2 { // nothing is left of the attempt before
@@ -23,7 +37,7 @@ func TestCommandAndReactor(t *testing.T) {
 				t.Fatalf("%s: %+v, %v", c.path, r, err)
 			}
 		}
-		_, err := s.Run(t.Context(), request(`{"txt":1}`), okHost)
+		_, err = s.Run(t.Context(), request(`{"txt":1}`), okHost)
 		if e := sdk.AsError(err); e == nil || e.Class != sdk.ClassInvalidInput || e.Path != "/text" {
 			t.Errorf("%s: %v", c.path, err)
 		}

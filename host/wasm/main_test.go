@@ -55,8 +55,17 @@ func loadBytes(t testing.TB, b []byte) loader.Plugin {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	speaks(t, path)
 	_, p := load(t, newLoader(t, Options{}), path)
 	return p
+}
+
+// speaks gives the module at path a manifest, so that it is no raw program.
+func speaks(t testing.TB, path string) {
+	t.Helper()
+	if err := os.WriteFile(sdk.SidecarPath(path), []byte(`{"abi":1,"name":"m","steps":{"run":{"effects":"read"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func request(input string) *sdk.Request {

@@ -156,7 +156,7 @@ func TestOpen(t *testing.T) {
 		return append(function("\x00\x0b"), sections(0, string(appendName(nil, sdk.ManifestSection))+manifest)[8:]...)
 	}
 	plain, err := l.Open(put("plain.wasm", function("\x00\x0b")))
-	if err != nil || plain.Manifest != nil {
+	if err != nil || plain.Manifest.IO != "raw" || plain.Manifest.Steps["run"].Input == nil {
 		t.Errorf("%+v, %v", plain, err)
 	}
 	b := embedded(`{"abi":1,"name":"in","steps":{}}`)
@@ -169,9 +169,13 @@ func TestOpen(t *testing.T) {
 	if err != nil || both.Manifest.Name != "beside" || both.Digest == in.Digest {
 		t.Errorf("%+v, %v", both, err)
 	}
+	reactor, err := l.Open("testdata/guests/reactor.wasm")
+	if err != nil || reactor.Manifest == nil || reactor.Manifest.IO == "raw" {
+		t.Errorf("%+v, %v", reactor, err)
+	}
 	for name, want := range map[string]string{
 		`{"abi":2,"name":"x"}`:                       "abi 2",
-		`{"abi":1,"name":"x","io":"raw"}`:            "not supported",
+		`{"abi":1,"name":"x","io":"text"}`:           "want json or raw",
 		`{"abi":1,"name":"x","steps":{},"steps":{}}`: "duplicate key",
 		`{` + strings.Repeat(" ", sdk.MaxManifest):   "the limit is",
 	} {

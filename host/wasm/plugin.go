@@ -118,6 +118,13 @@ func (s *step) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.R
 	}
 	a := &attempt{ctx: ctx, host: host, limits: s.limits}
 	a.stderr.a = a
+	if m := s.plugin.manifest; m != nil && m.IO == ioRaw {
+		in, err := parseRawInput(req.Input)
+		if err != nil {
+			return nil, err
+		}
+		a.program = &rawProgram{in: in}
+	}
 	end, err := s.plugin.begin(a)
 	if err != nil {
 		return nil, err
