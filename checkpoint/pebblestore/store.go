@@ -150,6 +150,7 @@ func open(dir string, o Options, readOnly bool) (_ *Store, err error) {
 	}
 	defer func() {
 		if err != nil {
+			_ = s.fs.Remove(s.fs.PathJoin(dir, ownerFile)) // a note that stays means nothing
 			err = fmt.Errorf("store %s: %w", dir, errors.Join(err, s.lock.Close()))
 		}
 	}()

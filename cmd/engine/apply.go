@@ -58,25 +58,32 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			if err != nil {
 				return exit(exitUsage, "--keep-bytes: %w", err)
 			}
-			store, err := openStore(c.Context(), io, l.state, f.lockTimeout, l.log)
+			store, err := openStore(c.Context(), io, l.state, f.encrypt, f.lockTimeout, l.log)
 			if err != nil {
 				return err
 			}
-			if err := hasRoom(l.state, store, f.minFree); err != nil {
+			if err := hasRoom(l.state.dir, store, f.minFree); err != nil {
 				return errors.Join(err, store.Close())
+			}
+			sealer, err := store.Sealer(tenant)
+			if err != nil {
+				return errors.Join(storeError(err), store.Close())
+			}
+			if sealer == nil && l.state.keyFrom != "" {
+				plainWarning(io, l.state)
 			}
 			ctx, cancel := context.WithCancelCause(c.Context())
 			defer cancel(nil)
 			now := newLive(l.flow.Workflow().Name, cancel)
-			socket, err := control.Listen(l.state, now)
+			socket, err := control.Listen(l.state.dir, now)
 			if err != nil {
 				l.log.Warn("engine cancel cannot reach this run", "cause", err)
 			} else {
 				defer socket.Close()
 			}
-			j := newJournal(l.state)
+			j := newJournal(l.state.dir, sealer)
 			m := newMetrics(l.flow.Workflow().Name)
-			res, err := apply(ctx, &f, l, io, store, host.Observers(j, m, now, v))
+			res, err := apply(ctx, &f, l, io, store, sealer, host.Observers(j, m, now, v))
 			if err == nil && res.Opened {
 				tidy(ctx, l, store, budget)
 			}
@@ -118,26 +125,27 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	c.Flags().StringVar(&f.prices, "prices", "", "what the tokens of models cost, a JSON `file`: {\"date\": …, \"models\": {\"m\": {\"input\": …, \"output\": …}}} in USD per million")
 	c.Flags().BoolVar(&f.yes, "yes", false, "run the steps with effects that --from names again without asking")
 	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 3 if the run succeeded with answers of fallbacks, or without steps that failed and were skipped")
+	addEncrypt(c, &f.encrypt)
 	c.Flags().StringVar(&f.keepBytes, "keep-bytes", "", "keep stored outputs up to this `size` together, such as 2GiB; the oldest that no newest run uses go first")
 	c.Flags().StringVar(&f.minFree, "min-free", defaultFree, "start nothing with less than this `size` free on the disk of the state; 0 asks for nothing")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "attempts at once `N`, where the workflow does not say")
 	return c
 }
 
-func apply(ctx context.Context, f *flowFlags, l *loaded, io streams, store *pebblestore.Store, seen host.Observer) (*host.Result, error) {
+func apply(ctx context.Context, f *flowFlags, l *loaded, io streams, store *pebblestore.Store, sealer *checkpoint.Sealer, seen host.Observer) (*host.Result, error) {
 	network := operation.NewNetwork(operation.NetworkOptions{})
 	defer network.Close()
 	list, err := prices(f.prices)
 	if err != nil {
 		return nil, err
 	}
-	key, err := stateKey(l.flow.Workflow(), l.state, true)
+	key, err := stateKey(l.flow.Workflow(), l.state.dir, sealer, true)
 	if err != nil {
 		return nil, err
 	}
 	h, err := host.New(host.Options{
 		Environ: os.Environ(), Key: key, Store: store, Observer: seen, Logger: l.log, Concurrency: f.concurrency, Version: version,
-		Network: network, Prices: list, Behind: behind(io, l.state, store),
+		Network: network, Prices: list, Behind: behind(io, l.state.dir, store),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)

@@ -18,7 +18,7 @@ import (
 )
 
 func newCancel(io streams) *cobra.Command {
-	var state string
+	var state place
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "cancel [RUN]",
@@ -41,12 +41,12 @@ from there. Returns when the run has ended and all of it is stored.`,
 					return exit(exitUsage, "run %s is not going on: %s", s.ID, s.Status)
 				}
 			}
-			if at, err := control.Ask(c.Context(), dir); err == nil && len(at.Running) > 0 && !asJSON {
+			if at, err := control.Ask(c.Context(), dir.dir); err == nil && len(at.Running) > 0 && !asJSON {
 				fmt.Fprintf(io.err, "run %s is being ended; what runs: %s\n", at.Run, oneLine(strings.Join(at.Running, ", ")))
 			}
-			at, err := control.Cancel(c.Context(), dir, want, "cancelled with engine cancel")
+			at, err := control.Cancel(c.Context(), dir.dir, want, "cancelled with engine cancel")
 			switch {
-			case errors.Is(err, control.ErrNoRun) && isLive(dir):
+			case errors.Is(err, control.ErrNoRun) && isLive(dir.dir):
 				_, err := openToRead(io, dir) // names the owner
 				return fmt.Errorf("%w; it does not answer", err)
 			case errors.Is(err, control.ErrNoRun):

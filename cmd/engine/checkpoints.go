@@ -53,7 +53,8 @@ func lineOf(st checkpoint.Stored) checkpointLine {
 }
 
 func newCheckpointsLs(io streams) *cobra.Command {
-	var state, workflow, step string
+	var state place
+	var workflow, step string
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "ls", Short: "List checkpoints, newest first", Args: cobra.NoArgs,
@@ -130,7 +131,7 @@ func allCheckpoints(ctx context.Context, s *pebblestore.Store) (all []checkpoint
 
 // findCheckpoint finds the newest record with this ID or unique prefix of one, or
 // of this step instance.
-func findCheckpoint(ctx context.Context, s *pebblestore.Store, id, state string) (checkpoint.Stored, error) {
+func findCheckpoint(ctx context.Context, s *pebblestore.Store, id string, state place) (checkpoint.Stored, error) {
 	all, err := allCheckpoints(ctx, s)
 	if err != nil {
 		return checkpoint.Stored{}, err
@@ -171,7 +172,7 @@ func readCheckpoint(ctx context.Context, s *pebblestore.Store, st checkpoint.Sto
 }
 
 func newCheckpointsShow(io streams) *cobra.Command {
-	var state string
+	var state place
 	var withData, asJSON bool
 	c := &cobra.Command{
 		Use: "show ID|STEP", Short: "Show one checkpoint, or the newest of a step: what made it, its keys, what it depended on", Args: cobra.ExactArgs(1),
@@ -273,7 +274,7 @@ func writeCheckpoint(w io.Writer, workflow string, r *checkpoint.Record) {
 }
 
 func newCheckpointsExport(io streams) *cobra.Command {
-	var state string
+	var state place
 	c := &cobra.Command{
 		Use: "export ID|STEP", Short: "Print a checkpoint with its output as JSON, to be imported elsewhere", Args: cobra.ExactArgs(1),
 		Example: `  engine checkpoints export chk_mb2tk6p4x7w5zq3a > summary.json`,
@@ -313,8 +314,8 @@ func newCheckpointsExport(io streams) *cobra.Command {
 const maxDocument = 1 << 30
 
 func newCheckpointsImport(std streams) *cobra.Command {
-	var state string
-	var asJSON bool
+	var state place
+	var asJSON, encrypt bool
 	c := &cobra.Command{
 		Use: "import FILE", Short: "Add a checkpoint that was exported; - reads stdin", Args: cobra.ExactArgs(1),
 		Long: `Verifies the file and adds its checkpoint. It takes part by its keys, like any
@@ -338,7 +339,7 @@ other: a step that would compute the same reuses it, all others do not see it.`,
 			if err != nil {
 				return exit(exitInvalid, "%s: %w", args[0], err)
 			}
-			s, err := openStore(c.Context(), std, stateDir(state, "."), 0, logger(std))
+			s, err := openStore(c.Context(), std, stateDir(state, "."), encrypt, 0, logger(std))
 			if err != nil {
 				return err
 			}
@@ -360,6 +361,7 @@ other: a step that would compute the same reuses it, all others do not see it.`,
 		},
 	}
 	addState(c, &state)
+	addEncrypt(c, &encrypt)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON to stdout, one object a line")
 	return c
 }

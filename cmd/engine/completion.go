@@ -137,12 +137,10 @@ func beginning(names []string, typed string) []string {
 }
 
 // stateOf is the state that the line names.
-func stateOf(c *cobra.Command, flow string) string {
-	state, err := c.Flags().GetString("state")
-	if err != nil {
-		state = ""
-	}
-	return stateDir(state, flowDir(flow))
+func stateOf(c *cobra.Command, flow string) place {
+	dir, _ := c.Flags().GetString("state") // "" for a verb without
+	keyFrom, _ := c.Flags().GetString("key-from")
+	return stateDir(place{dir, keyFrom}, flowDir(flow))
 }
 
 // maxCompletions bounds how many journals are read for one key press.
@@ -150,8 +148,12 @@ const maxCompletions = 50
 
 // newest are the newest runs of a state, without asking whether one goes on:
 // that would open its store.
-func newest(state string) []*story {
-	entries, err := os.ReadDir(filepath.Join(state, "runs"))
+func newest(state place) []*story {
+	entries, err := os.ReadDir(filepath.Join(state.dir, "runs"))
+	if err != nil {
+		return nil
+	}
+	sealer, err := state.sealer()
 	if err != nil {
 		return nil
 	}
@@ -170,7 +172,7 @@ func newest(state string) []*story {
 	slices.SortFunc(files, func(a, b file) int { return int(min(max(b.mod-a.mod, -1), 1)) })
 	var ss []*story
 	for _, f := range files[:min(len(files), maxCompletions)] {
-		if s, err := readStory(state, checkpoint.RunID(f.id), true); err == nil && len(s.Events) > 0 {
+		if s, err := readStory(state.dir, sealer, checkpoint.RunID(f.id), true); err == nil && len(s.Events) > 0 {
 			ss = append(ss, s)
 		}
 	}
@@ -178,7 +180,7 @@ func newest(state string) []*story {
 }
 
 // newestCalled is the newest run whose id begins so; "" and latest are any.
-func newestCalled(state, id string) *story {
+func newestCalled(state place, id string) *story {
 	for _, s := range newest(state) {
 		if s.called(id) {
 			return s

@@ -21,7 +21,7 @@ import (
 )
 
 func newDiff(io streams) *cobra.Command {
-	var state string
+	var state place
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "diff RUN RUN",

@@ -27,8 +27,9 @@ type flagT = pflag.Flag
 type flowFlags struct {
 	vars        []string
 	varFiles    []string
-	state       string
+	state       place
 	lockTimeout time.Duration
+	encrypt     bool
 	targets     []string
 	rerun       []string
 	from        []string
@@ -60,10 +61,6 @@ func (f *flowFlags) add(c *cobra.Command) {
 	fs.BoolVar(&f.json, "json", false, "print JSON to stdout, one object a line")
 }
 
-func addState(c *cobra.Command, state *string) {
-	c.Flags().StringVar(state, "state", os.Getenv("ENGINE_STATE"), "state `directory`; default $ENGINE_STATE, else .engine beside the flow or above it")
-}
-
 func (f *flowFlags) runOptions() (o host.RunOptions, err error) {
 	o = host.RunOptions{Rerun: f.rerun, From: f.from, Targets: f.targets, New: f.fresh, Run: checkpoint.RunID(f.run)}
 	o.Set, err = readSet(f.set)
@@ -84,29 +81,6 @@ func flowDir(path string) string {
 		return path
 	}
 	return filepath.Dir(path)
-}
-
-// stateDir is where runs of a flow in dir are kept: an existing .engine in dir
-// or above it, else one in dir.
-func stateDir(state, dir string) string {
-	if state != "" {
-		return state
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		abs = dir
-	}
-	for d := abs; ; {
-		p := filepath.Join(d, ".engine")
-		if info, err := os.Stat(p); err == nil && info.IsDir() {
-			return p
-		}
-		up := filepath.Dir(d)
-		if up == d {
-			return filepath.Join(abs, ".engine")
-		}
-		d = up
-	}
 }
 
 // logger writes what the parts have to say to stderr; ENGINE_LOG sets the
@@ -135,7 +109,7 @@ type loaded struct {
 	values  *hcl.Values
 	options host.RunOptions
 	dir     string
-	state   string
+	state   place
 	log     hclog.Logger
 }
 
@@ -171,7 +145,7 @@ func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loa
 	}
 	cache := ""
 	if cached {
-		cache = cacheDir(l.state)
+		cache = cacheDir(l.state.dir)
 	}
 	ls, err := loaders(cache, l.log)
 	if err != nil {
@@ -198,15 +172,22 @@ func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loa
 
 // openStore opens the state for writing; it waits for another process that has
 // it, and says for whom.
-func openStore(ctx context.Context, io streams, dir string, timeout time.Duration, log hclog.Logger) (*pebblestore.Store, error) {
+func openStore(ctx context.Context, io streams, state place, encrypt bool, timeout time.Duration, log hclog.Logger) (*pebblestore.Store, error) {
+	key, err := state.key()
+	if err != nil {
+		return nil, err
+	}
+	if encrypt && key.IsZero() {
+		return nil, exit(exitUsage, "--encrypt needs a key: --key-from or $ENGINE_KEY_FROM names the file or env:NAME that has it; openssl rand -hex 32 makes one")
+	}
 	begin := time.Now()
 	told := false
 	for {
-		s, err := pebblestore.Open(filepath.Join(dir, "store"), pebblestore.Options{Logger: log})
+		s, err := pebblestore.Open(state.store(), pebblestore.Options{Logger: log, Key: key, Encrypt: encrypt})
 		var locked *pebblestore.LockedError
 		if !errors.As(err, &locked) {
 			if err != nil {
-				return nil, exit(exitStore, "%w", err)
+				return nil, storeError(err)
 			}
 			return s, nil
 		}
@@ -215,11 +196,11 @@ func openStore(ctx context.Context, io streams, dir string, timeout time.Duratio
 		}
 		if !told && time.Since(begin) > time.Second/2 {
 			told = true
-			fmt.Fprintf(io.err, "waiting for pid %d,%s which has %s since %s\n", locked.PID, owned(dir), dir, time.Since(locked.Since).Round(time.Second))
+			fmt.Fprintf(io.err, "waiting for pid %d,%s which has %s since %s\n", locked.PID, owned(state.dir), state, time.Since(locked.Since).Round(time.Second))
 		}
 		select {
 		case <-ctx.Done():
-			return nil, exit(exitCancel, "cancelled while waiting for %s", dir)
+			return nil, exit(exitCancel, "cancelled while waiting for %s", state)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

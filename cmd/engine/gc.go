@@ -19,7 +19,7 @@ import (
 
 // gcFlags are the flags of gc.
 type gcFlags struct {
-	state       string
+	state       place
 	lockTimeout time.Duration
 	keep        int
 	maxSize     string
@@ -65,7 +65,7 @@ func (f *gcFlags) run(c *cobra.Command, io streams) error {
 	if err := hasStore(state); err != nil {
 		return err
 	}
-	store, err := openStore(c.Context(), io, state, f.lockTimeout, logger(io))
+	store, err := openStore(c.Context(), io, state, false, f.lockTimeout, logger(io))
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func (f *gcFlags) run(c *cobra.Command, io streams) error {
 
 // remove carries the plan out. The journals go first: if this is the last thing
 // the process does, their runs are found again the next time.
-func (f *gcFlags) remove(c *cobra.Command, state string, store *pebblestore.Store, p checkpoint.Policy, plan *pebblestore.Collection) error {
+func (f *gcFlags) remove(c *cobra.Command, state place, store *pebblestore.Store, p checkpoint.Policy, plan *pebblestore.Collection) error {
 	for _, r := range plan.Runs {
-		if err := os.Remove(filepath.Join(state, "runs", string(r.ID)+".jsonl")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(state.dir, "runs", string(r.ID)+".jsonl")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -45,7 +45,8 @@ type graphEdge struct {
 }
 
 func newGraph(io streams) *cobra.Command {
-	var state, runID, format string
+	var state place
+	var runID, format string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "graph [FLOW]",

@@ -22,13 +22,19 @@ import (
 // It survives a kill of the process (not a power cut), and can be read while
 // the run goes on.
 type journal struct {
-	dir  string
-	file *os.File
-	buf  bytes.Buffer
-	err  error
+	dir    string
+	sealer *checkpoint.Sealer // nil if the state is not encrypted
+	file   *os.File
+	run    checkpoint.RunID
+	size   int64 // of the file
+	buf    bytes.Buffer
+	sealed []byte
+	err    error
 }
 
-func newJournal(state string) *journal { return &journal{dir: filepath.Join(state, "runs")} }
+func newJournal(state string, sealer *checkpoint.Sealer) *journal {
+	return &journal{dir: filepath.Join(state, "runs"), sealer: sealer}
+}
 
 // Observe appends the events in one write.
 func (j *journal) Observe(events []host.Event) {
@@ -51,7 +57,13 @@ func (j *journal) Observe(events []host.Event) {
 		}
 	}
 	if j.file != nil && j.err == nil {
-		_, j.err = j.file.Write(j.buf.Bytes())
+		text := j.buf.Bytes()
+		if j.sealer != nil {
+			j.sealed = appendSealed(j.sealed[:0], text, j.sealer, j.run, j.size)
+			text = j.sealed
+		}
+		_, j.err = j.file.Write(text)
+		j.size += int64(len(text))
 	}
 }
 
@@ -63,8 +75,15 @@ func (j *journal) open(id checkpoint.RunID) error {
 	if err != nil {
 		return err
 	}
-	j.file = f
-	return mend(f)
+	j.file, j.run = f, id
+	if err := mend(f); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		j.size = info.Size()
+	}
+	return err
 }
 
 // mend ends the last line of a journal whose writer was killed in the middle of
@@ -110,8 +129,8 @@ type story struct {
 }
 
 // readStory reads one run's journal. A line that was cut by a kill is passed
-// over.
-func readStory(state string, id checkpoint.RunID, live bool) (*story, error) {
+// over; one that was changed in an encrypted state is an error.
+func readStory(state string, sealer *checkpoint.Sealer, id checkpoint.RunID, live bool) (*story, error) {
 	path := filepath.Join(state, "runs", string(id)+".jsonl")
 	if info, err := os.Lstat(path); err != nil {
 		return nil, err
@@ -125,9 +144,14 @@ func readStory(state string, id checkpoint.RunID, live bool) (*story, error) {
 	defer f.Close()
 	s := &story{ID: id}
 	r := bufio.NewReader(f)
+	lines := lineReader{sealer: sealer, run: id}
 	for {
 		line, err := r.ReadBytes('\n')
-		if e, derr := host.DecodeEvent(line); derr == nil && e.Type != "" {
+		e, ok, derr := lines.decode(line)
+		if derr != nil {
+			return nil, fmt.Errorf("%s: %w", path, derr)
+		}
+		if ok {
 			s.add(e)
 		}
 		if err == io.EOF {
@@ -178,22 +202,26 @@ func (s *story) add(e host.Event) {
 }
 
 // stories reads all runs of a state, newest first.
-func stories(state string) ([]*story, error) {
-	entries, err := os.ReadDir(filepath.Join(state, "runs"))
+func stories(state place) ([]*story, error) {
+	entries, err := os.ReadDir(filepath.Join(state.dir, "runs"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	live := isLive(state)
+	sealer, err := state.sealer()
+	if err != nil {
+		return nil, err
+	}
+	live := isLive(state.dir)
 	var ss []*story
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".jsonl")
 		if !ok || !e.Type().IsRegular() {
 			continue
 		}
-		s, err := readStory(state, checkpoint.RunID(id), live)
+		s, err := readStory(state.dir, sealer, checkpoint.RunID(id), live)
 		if err != nil {
 			return nil, err
 		}
@@ -210,11 +238,20 @@ func (s *story) called(id string) bool {
 	return id == "" || id == "latest" || strings.HasPrefix(string(s.ID), id) || strings.HasPrefix(string(s.ID), "r_"+id)
 }
 
+// storyError is the exit for journals that cannot be read.
+func storyError(err error) error {
+	var known *exitError
+	if errors.As(err, &known) {
+		return err
+	}
+	return exit(exitStore, "%w", err)
+}
+
 // findStory finds a run by its ID, a unique prefix of it, or "latest" ("" too).
-func findStory(state, id string) (*story, error) {
+func findStory(state place, id string) (*story, error) {
 	ss, err := stories(state)
 	if err != nil {
-		return nil, exit(exitStore, "%w", err)
+		return nil, storyError(err)
 	}
 	if len(ss) == 0 {
 		return nil, exit(exitUsage, "there are no runs in %s; see: engine apply", state)

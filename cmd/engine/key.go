@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 )
 
@@ -17,11 +18,14 @@ const keySize = 32
 
 // stateKey is the key of the hashes by which the records of a state directory
 // know sensitive values, nil for a flow that needs none. It is made when a flow
-// first needs it; create says that this may be now, and else a key is given that
+// first needs it, and that of an encrypted state follows from its data key; create says that this may be now, and else a key is given that
 // fits no record, since there is none.
-func stateKey(wf *hcl.Workflow, state string, create bool) ([]byte, error) {
+func stateKey(wf *hcl.Workflow, state string, sealer *checkpoint.Sealer, create bool) ([]byte, error) {
 	if !wf.NeedsKey() {
 		return nil, nil
+	}
+	if sealer != nil {
+		return sealer.HashKey(), nil
 	}
 	path := filepath.Join(state, "key")
 	text, err := os.ReadFile(path)

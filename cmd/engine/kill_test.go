@@ -112,7 +112,7 @@ func (k *killRig) apply() (stdout, stderr string) {
 
 // events are those of the only run, of all its continuations.
 func (k *killRig) events() []host.Event {
-	ss, err := stories(filepath.Join(k.dir, ".engine"))
+	ss, err := stories(place{dir: filepath.Join(k.dir, ".engine")})
 	if err != nil {
 		k.t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 func newLogs(io streams) *cobra.Command {
-	var state string
+	var state place
 	var follow, asJSON bool
 	c := &cobra.Command{
 		Use:   "logs [RUN] [STEP]",
@@ -56,7 +56,7 @@ goes on.`,
 				}
 			}
 			if err := tail(c.Context(), dir, s, follow, show); err != nil {
-				return exit(exitStore, "%w", err)
+				return storyError(err)
 			}
 			return nil
 		},
@@ -77,13 +77,18 @@ const (
 // tail gives show the events of a run's journal: those that are there, and
 // with follow those to come until the run has ended, its writer is gone, or
 // ctx ends.
-func tail(ctx context.Context, state string, s *story, follow bool, show func(*host.Event)) error {
-	f, err := os.Open(filepath.Join(state, "runs", string(s.ID)+".jsonl"))
+func tail(ctx context.Context, state place, s *story, follow bool, show func(*host.Event)) error {
+	sealer, err := state.sealer()
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(filepath.Join(state.dir, "runs", string(s.ID)+".jsonl"))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
+	lines := lineReader{sealer: sealer, run: s.ID}
 	var part []byte // a line that its writer has not ended
 	ended, gone := false, false
 	for look := 1; ; look++ {
@@ -96,7 +101,11 @@ func tail(ctx context.Context, state string, s *story, follow bool, show func(*h
 			if err != nil {
 				return err
 			}
-			if e, derr := host.DecodeEvent(part); derr == nil {
+			e, ok, err := lines.decode(part)
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.Name(), err)
+			}
+			if ok {
 				show(&e)
 				switch e.Type {
 				case host.EventRunStarted:
@@ -116,7 +125,7 @@ func tail(ctx context.Context, state string, s *story, follow bool, show func(*h
 		case <-time.After(tailEvery):
 		}
 		if look%tailAlive == 0 {
-			gone = !isLive(state) // what it wrote last is still read
+			gone = !isLive(state.dir) // what it wrote last is still read
 		}
 	}
 }

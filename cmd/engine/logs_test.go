@@ -40,7 +40,7 @@ func TestTail(t *testing.T) {
 			write(`ee"}` + "\n" + `{"type":"run_ended"}` + "\n")
 		}
 	}
-	if err := tail(context.Background(), dir, &story{ID: "r_a"}, true, show); err != nil {
+	if err := tail(context.Background(), place{dir: dir}, &story{ID: "r_a"}, true, show); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{"one", "two", "three"}, got); d != "" {

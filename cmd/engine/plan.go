@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,13 +64,13 @@ func (f *flowFlags) reading(io streams, path string, v diagView) (l *loaded, h *
 	if l, err = f.load(io, path, false, v); err != nil {
 		return nil, nil, nil, err
 	}
-	store, err := readStore(l)
+	store, sealer, err := readStore(l)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	key, err := stateKey(l.flow.Workflow(), l.state, false)
+	key, err := stateKey(l.flow.Workflow(), l.state.dir, sealer, false)
 	if err == nil {
-		h, err = host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: marked(l.state), Environ: os.Environ(), Key: key})
+		h, err = host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: marked(l.state.dir), Environ: os.Environ(), Key: key})
 		if err != nil {
 			err = exit(exitInternal, "%w", err)
 		}
@@ -84,17 +83,25 @@ func (f *flowFlags) reading(io streams, path string, v diagView) (l *loaded, h *
 }
 
 // readStore opens the state to be read. Without one, everything would run.
-func readStore(l *loaded) (checkpoint.Store, error) {
-	s, err := pebblestore.OpenReadOnly(filepath.Join(l.state, "store"), pebblestore.Options{Logger: l.log})
+func readStore(l *loaded) (checkpoint.Store, *checkpoint.Sealer, error) {
+	s, err := l.state.openForReading(pebblestore.Options{Logger: l.log})
+	var given *exitError
 	switch {
 	case err == nil:
-		return s, nil
+		sealer, err := s.Sealer(tenant)
+		if err != nil {
+			_ = s.Close() // it was only read
+			return nil, nil, storeError(err)
+		}
+		return s, sealer, nil
+	case errors.As(err, &given):
+		return nil, nil, err
 	case errors.Is(err, fs.ErrNotExist):
-		return checkpoint.NewMemoryStore(), nil
+		return checkpoint.NewMemoryStore(), nil, nil
 	case errors.Is(err, pebblestore.ErrLocked):
-		return nil, held(l.state, err, "a plan cannot be made")
+		return nil, nil, held(l.state.dir, err, "a plan cannot be made")
 	}
-	return nil, exit(exitStore, "%w", err)
+	return nil, nil, storeError(err)
 }
 
 // secretNote says who gets a secret and whether it counts.

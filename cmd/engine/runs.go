@@ -37,7 +37,8 @@ type runLine struct {
 }
 
 func newRuns(io streams) *cobra.Command {
-	var state, workflow, status string
+	var state place
+	var workflow, status string
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "runs", Short: "List runs, newest first; also while one goes on", Args: cobra.NoArgs,
@@ -46,7 +47,7 @@ func newRuns(io streams) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			ss, err := stories(stateDir(state, "."))
 			if err != nil {
-				return exit(exitStore, "%w", err)
+				return storyError(err)
 			}
 			if asJSON {
 				writeVersion(io.out)

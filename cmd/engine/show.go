@@ -127,7 +127,7 @@ func (st *shownStep) stateIn(s *story) string {
 }
 
 func newShow(io streams) *cobra.Command {
-	var state string
+	var state place
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show [RUN] [STEP]",
@@ -232,7 +232,8 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 
 func newOutput(io streams) *cobra.Command {
 	var f flowFlags
-	var state, flow string
+	var state place
+	var flow string
 	var raw, asJSON bool
 	c := &cobra.Command{
 		Use:   "output [RUN] [NAME]",

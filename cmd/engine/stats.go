@@ -67,7 +67,8 @@ type dayStats struct {
 }
 
 func newStats(io streams) *cobra.Command {
-	var state, workflow, since string
+	var state place
+	var workflow, since string
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "stats", Short: "Show what fails, when and how often, and what reuse saved", Args: cobra.NoArgs,
@@ -85,7 +86,7 @@ func newStats(io streams) *cobra.Command {
 			}
 			ss, err := stories(stateDir(state, "."))
 			if err != nil {
-				return exit(exitStore, "%w", err)
+				return storyError(err)
 			}
 			st := sumUp(ss, workflow, from)
 			if asJSON {

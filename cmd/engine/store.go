@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,8 +17,8 @@ import (
 const tenant = "default"
 
 // hasStore is an error that says what to do if there is no store yet.
-func hasStore(state string) error {
-	_, err := os.Stat(filepath.Join(state, "store"))
+func hasStore(state place) error {
+	_, err := os.Stat(state.store())
 	if errors.Is(err, fs.ErrNotExist) {
 		return exit(exitUsage, "there is no store in %s; see: engine apply", state)
 	}
@@ -30,23 +29,27 @@ func hasStore(state string) error {
 }
 
 // openToRead opens the store there is, and changes nothing in it.
-func openToRead(io streams, state string) (*pebblestore.Store, error) {
+func openToRead(io streams, state place) (*pebblestore.Store, error) {
 	if err := hasStore(state); err != nil {
 		return nil, err
 	}
-	s, err := pebblestore.OpenReadOnly(filepath.Join(state, "store"), pebblestore.Options{Logger: logger(io)})
+	s, err := state.openForReading(pebblestore.Options{Logger: logger(io)})
 	if errors.Is(err, pebblestore.ErrLocked) {
-		return nil, held(state, err, "the store cannot be read")
+		return nil, held(state.dir, err, "the store cannot be read")
+	}
+	var given *exitError
+	if errors.As(err, &given) {
+		return nil, err
 	}
 	if err != nil {
-		return nil, exit(exitStore, "%w", err)
+		return nil, storeError(err)
 	}
 	return s, nil
 }
 
 func newStore(io streams) *cobra.Command {
 	c := &cobra.Command{Use: "store", Short: "Look after the store", Args: cobra.NoArgs}
-	c.AddCommand(newStoreCheck(io))
+	c.AddCommand(newStoreCheck(io), newStoreRotate(io))
 	return c
 }
 
@@ -81,7 +84,7 @@ type healthLine struct {
 }
 
 func newStoreCheck(io streams) *cobra.Command {
-	var state string
+	var state place
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "check", Short: "Read everything that is stored and verify it", Args: cobra.NoArgs,
