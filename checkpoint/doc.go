@@ -37,6 +37,18 @@
 // at once, and a wrong answer loses work without a word. Select is compared with
 // the rules written down the slow way; a store only carries out its Decision.
 //
+// Why XChaCha20-Poly1305? Every value is sealed under a random nonce, and one of
+// 24 bytes never comes twice, however many records a tenant has. It is that of
+// golang.org/x/crypto, the Go project's own; keys are derived with the standard
+// library's HKDF.
+//
+// Why a key for each tenant, wrapped by one that is given? The given key can be
+// changed without touching the data, and a tenant whose wrapped key is removed is
+// gone for good, wherever copies of its data lie.
+//
+// Why is what is sealed bound to its place? Else who can write to the disk, but
+// not read, could answer one step with the output of another, or with an old one.
+//
 // Why has a step its own Keep, and a run none? A run goes with its last record;
 // what a flow says of a step must not remove the history of others.
 //

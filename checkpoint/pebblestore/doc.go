@@ -40,6 +40,14 @@
 // restore a copy or to go on needs all of it; what is damaged is as good as
 // absent to a run.
 //
+// Why are values sealed, and keys not? The order of keys is how records are found.
+// The key is what its value is bound to: it holds tenant, workflow or run, kind
+// and Seq, and no Seq is given twice. Step and fingerprints are in the sealed head
+// that lies under it, and the digest of the output too.
+//
+// Why is an encrypted store told by its layout version? A keyring that was removed
+// must not make a plain store of it.
+//
 // Why is one writer enough? Runs of one state directory wait for each other, and
 // a lock that dies with its process needs no lease and no unlock command.
 package pebblestore
