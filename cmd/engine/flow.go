@@ -43,6 +43,7 @@ type flowFlags struct {
 	progress    string
 	metrics     string
 	prices      string
+	isolation   string
 	json        bool
 }
 
@@ -58,6 +59,7 @@ func (f *flowFlags) add(c *cobra.Command) {
 	fs.StringArrayVar(&f.set, "set", nil, "give the output of a step instead of running it: `step=@file` or step=JSON; counts in this run (may be repeated)")
 	fs.BoolVar(&f.fresh, "new", false, "open a run that continues and follows none; steps with effects run again")
 	fs.StringVar(&f.run, "run", "", "continue this `run` instead of the newest")
+	addIsolation(c, &f.isolation)
 	fs.BoolVar(&f.json, "json", false, "print JSON to stdout, one object a line")
 }
 
@@ -90,17 +92,40 @@ func logger(io streams) hclog.Logger {
 }
 
 // loaders are what this engine can run, in the order in which they are asked.
-func loaders(cache string, log hclog.Logger) ([]loader.Loader, error) {
-	w, err := wasm.New(wasm.Options{CacheDir: cache, Logger: log})
-	if err != nil {
-		return nil, err
-	}
+func loaders(cache string, isolation loader.Isolation, log hclog.Logger) ([]loader.Loader, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("this executable's own path: %w", err)
 	}
 	native := subprocess.New(subprocess.Options{Self: self, Logger: log})
+	o := wasm.Options{CacheDir: cache, Isolation: isolation, Logger: log}
+	if subprocess.Compiles() == nil {
+		o.Workers = native
+	}
+	w, err := wasm.New(o)
+	if err != nil {
+		return nil, err
+	}
 	return []loader.Loader{&std{w, native}, w, native}, nil
+}
+
+// addIsolation adds the flag that says where modules run.
+func addIsolation(c *cobra.Command, isolation *string) {
+	c.Flags().StringVar(isolation, "isolation", string(loader.InProcess), "where modules run: inprocess, or `process` for worker processes without files, network and other processes; a sandbox block can say so of one plugin or step")
+}
+
+// isolationOf reads the flag.
+func isolationOf(flag string) (loader.Isolation, error) {
+	switch i := loader.Isolation(flag); i {
+	case "", loader.InProcess:
+		return i, nil
+	case loader.Process:
+		if err := subprocess.Isolates(); err != nil {
+			return "", exit(exitUsage, "--isolation process: %w", err)
+		}
+		return i, nil
+	}
+	return "", exit(exitUsage, "--isolation %q: want inprocess or process", flag)
 }
 
 // loaded is a flow that is ready to be planned.
@@ -147,7 +172,11 @@ func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loa
 	if cached {
 		cache = cacheDir(l.state.dir)
 	}
-	ls, err := loaders(cache, l.log)
+	isolation, err := isolationOf(f.isolation)
+	if err != nil {
+		return nil, err
+	}
+	ls, err := loaders(cache, isolation, l.log)
 	if err != nil {
 		return nil, exit(exitStore, "%w", err)
 	}

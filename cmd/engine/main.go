@@ -15,19 +15,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrace-dev/engine/host/subprocess"
+	"github.com/retrace-dev/engine/host/wasm"
 )
 
 // version is set by the linker for releases.
 var version = "0.1.0-dev"
 
 func main() {
-	subprocess.Worker() // this process may be a plugin's parent, re-executed
-	serveStd()          // or a plugin that ships inside the engine
+	subprocess.Worker(modules) // this process may be a plugin's parent or a module's, re-executed
+	serveStd()                 // or a plugin that ships inside the engine
 	ctx, stop := interruptible()
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)
 }
+
+// modules is what this executable does in a process of its own.
+var modules = subprocess.Modules{Compile: wasm.Compile, Serve: wasm.Serve}
 
 // streams are where a command reads and writes: stdout the result, stderr the
 // story.

@@ -22,8 +22,8 @@ conformance suite. sdk/README.md says how to write a step in each language.`,
 }
 
 // openPlugin finds the loader of a file, or of std/NAME, and opens it there.
-func openPlugin(io streams, path string) (loader.Loader, *loader.Artifact, error) {
-	ls, err := loaders("", logger(io))
+func openPlugin(io streams, path string, isolation loader.Isolation) (loader.Loader, *loader.Artifact, error) {
+	ls, err := loaders("", isolation, logger(io))
 	if err != nil {
 		return nil, nil, exit(exitInternal, "%w", err)
 	}

@@ -36,6 +36,7 @@ type testedLine struct {
 
 func newPluginTest(io streams) *cobra.Command {
 	v := &checkView{io: io}
+	var level string
 	c := &cobra.Command{
 		Use:   "test FILE [CASE...]",
 		Short: "Run the conformance suite on a plugin, and cases with recorded http",
@@ -56,19 +57,24 @@ and until it is cancelled.`,
   engine plugin test chat.wasm cases/*.json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return testPlugin(c.Context(), v, args[0], args[1:])
+			isolation, err := isolationOf(level)
+			if err != nil {
+				return err
+			}
+			return testPlugin(c.Context(), v, args[0], isolation, args[1:])
 		},
 	}
+	addIsolation(c, &level)
 	c.Flags().BoolVar(&v.json, "json", false, "print JSON to stdout, one object a line")
 	return c
 }
 
-func testPlugin(ctx context.Context, v *checkView, path string, caseFiles []string) error {
+func testPlugin(ctx context.Context, v *checkView, path string, isolation loader.Isolation, caseFiles []string) error {
 	cases, err := readCases(caseFiles)
 	if err != nil {
 		return err
 	}
-	l, a, err := openPlugin(v.io, path)
+	l, a, err := openPlugin(v.io, path, isolation)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ the reason and what to do: exit 65.`,
 // inspect describes the file at path. The error says that it cannot be read.
 func inspect(io streams, path string) (*pluginLine, error) {
 	line := &pluginLine{Type: "plugin", Path: path}
-	_, a, err := openPlugin(io, path)
+	_, a, err := openPlugin(io, path, loader.InProcess)
 	var e *exitError
 	switch {
 	case err == nil:

@@ -44,7 +44,7 @@ start: it names the step types and nothing more.`,
 			if strings.HasPrefix(args[0], loader.Std) {
 				return exit(exitUsage, "%s ships inside the engine with its manifest", args[0])
 			}
-			_, a, err := openPlugin(io, args[0])
+			_, a, err := openPlugin(io, args[0], loader.InProcess)
 			if err != nil {
 				return err
 			}
@@ -131,7 +131,7 @@ func pack(io streams, a *loader.Artifact, manifest []byte) (*packedLine, error) 
 	if err := write(path, content); err != nil {
 		return nil, exit(exitStore, "%s: %w", path, cause(err))
 	}
-	_, packed, err := openPlugin(io, a.Path)
+	_, packed, err := openPlugin(io, a.Path, loader.InProcess)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	subprocess.Worker() // this binary may have been re-executed as a plugin's parent
-	serveStd()          // or as a plugin that ships inside the engine
+	subprocess.Worker(modules) // this binary may have been re-executed as a plugin's parent
+	serveStd()                 // or as a plugin that ships inside the engine
 	testscript.Main(m, map[string]func(){"engine": main})
 }
 

@@ -75,7 +75,7 @@ func (t *tester) load() error {
 		diags = append(diags, more...)
 	}
 	if !diags.HasErrors() {
-		ls, err := loaders("", logger(t.io))
+		ls, err := loaders("", loader.InProcess, logger(t.io))
 		if err != nil {
 			return exit(exitInternal, "%w", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrace-dev/engine/host"
+	"github.com/retrace-dev/engine/host/loader"
 )
 
 func newValidate(io streams) *cobra.Command {
@@ -20,7 +21,7 @@ func newValidate(io streams) *cobra.Command {
 			path := flowPath(args)
 			wf, diags := readFlow(path)
 			if !diags.HasErrors() {
-				ls, err := loaders("", logger(io))
+				ls, err := loaders("", loader.InProcess, logger(io))
 				if err != nil {
 					return exit(exitInternal, "%w", err)
 				}

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -32,7 +34,12 @@ type Options struct {
 	// StartTimeout is how long a plugin may take to its handshake. Defaults to
 	// 30 s.
 	StartTimeout time.Duration
-	Logger       hclog.Logger // Defaults to none
+	// CompileTime and CompileMemory bound what compiling one module may take: the
+	// processor's time, where the system counts it, and bytes. Default to 10 s and
+	// 1 GiB.
+	CompileTime   time.Duration
+	CompileMemory int64
+	Logger        hclog.Logger // Defaults to none
 }
 
 func (o *Options) setDefaults() {
@@ -45,6 +52,12 @@ func (o *Options) setDefaults() {
 	if o.StartTimeout <= 0 {
 		o.StartTimeout = 30 * time.Second
 	}
+	if o.CompileTime <= 0 {
+		o.CompileTime = 10 * time.Second
+	}
+	if o.CompileMemory <= 0 {
+		o.CompileMemory = 1 << 30
+	}
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
@@ -55,6 +68,9 @@ func (o *Options) setDefaults() {
 type Loader struct {
 	o    Options
 	self string // as given: o.Self is empty where there is no runner
+
+	namespaces atomic.Int32 // the most that the system has allowed a worker so far
+	told       sync.Once    // what holds workers
 }
 
 var _ loader.Loader = (*Loader)(nil)

@@ -20,7 +20,7 @@ import (
 var buildDir string
 
 func TestMain(m *testing.M) {
-	Worker()
+	Worker(Modules{})
 	if path := os.Getenv(engineEnv); path != "" {
 		playEngine(path)
 	}

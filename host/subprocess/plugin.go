@@ -27,17 +27,13 @@ type plugin struct {
 
 	startMu sync.Mutex // one start at a time
 
-	mu       sync.Mutex
-	process  *process
-	closed   bool
-	attempts sync.WaitGroup
-	cancels  map[int]context.CancelCauseFunc
-	next     int
+	attempts attempts
+
+	mu      sync.Mutex
+	process *process
 }
 
 var _ loader.Plugin = (*plugin)(nil)
-
-var errClosed = &sdk.Error{Class: sdk.ClassCancelled, Message: "the plugin was closed"}
 
 // Step returns a step type under limits.
 func (p *plugin) Step(stepType string, limits loader.Limits) (sdk.Step, error) {
@@ -54,14 +50,7 @@ func (p *plugin) Step(stepType string, limits loader.Limits) (sdk.Step, error) {
 
 // Close ends running attempts, then the process and all it has started.
 func (p *plugin) Close() error {
-	p.mu.Lock()
-	first := !p.closed
-	p.closed = true
-	for _, cancel := range p.cancels {
-		cancel(errClosed)
-	}
-	p.mu.Unlock()
-	p.attempts.Wait()
+	first := p.attempts.close()
 	p.startMu.Lock() // a start that was under way ends before the directory goes
 	defer p.startMu.Unlock()
 	if !first {
@@ -78,11 +67,8 @@ func (p *plugin) running(ctx context.Context) (*process, error) {
 	p.startMu.Lock()
 	defer p.startMu.Unlock()
 	p.mu.Lock()
-	have, closed := p.process, p.closed
+	have := p.process
 	p.mu.Unlock()
-	if closed {
-		return nil, errClosed
-	}
 	if have != nil {
 		if have.alive() {
 			return have, nil
@@ -94,30 +80,6 @@ func (p *plugin) running(ctx context.Context) (*process, error) {
 	p.process = started
 	p.mu.Unlock()
 	return started, err
-}
-
-// begin registers an attempt, so that Close ends it.
-func (p *plugin) begin(ctx context.Context) (context.Context, context.CancelCauseFunc, func(), error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, nil, nil, errClosed
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	if p.cancels == nil {
-		p.cancels = map[int]context.CancelCauseFunc{}
-	}
-	id := p.next
-	p.next++
-	p.cancels[id] = cancel
-	p.attempts.Add(1)
-	return ctx, cancel, func() {
-		p.mu.Lock()
-		delete(p.cancels, id)
-		p.mu.Unlock()
-		cancel(nil)
-		p.attempts.Done()
-	}, nil
 }
 
 // step is a step type; each Run is one attempt.
@@ -134,7 +96,7 @@ func (s *step) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.R
 		return nil, sdk.Ended(ctx)
 	}
 	p := s.plugin
-	ctx, cancel, end, err := p.begin(ctx)
+	ctx, cancel, end, err := p.attempts.begin(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -41,14 +41,19 @@ func start(ctx context.Context, o Options, path, exe, dir string) (*process, err
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("plugin %s: %v", path, err)}
 	}
-	p := &process{child: newChild(o, path, exe, tmp)}
+	return launch(ctx, newChild(o, path, exe, tmp), o.StartTimeout, dir)
+}
+
+// launch starts a child whose socket lies in dir and waits for its handshake.
+func launch(ctx context.Context, c *child, timeout time.Duration, dir string) (*process, error) {
+	p := &process{child: c}
 	p.plugin = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake(),
 		Plugins:          wire.Plugins(),
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
 		AutoMTLS:         autoMTLS,
-		StartTimeout:     o.StartTimeout,
+		StartTimeout:     timeout,
 		Logger:           hclog.NewNullLogger(), // what it says, our errors say better
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
@@ -76,7 +81,7 @@ func start(ctx context.Context, o Options, path, exe, dir string) (*process, err
 	if ctx.Err() != nil {
 		return nil, sdk.Ended(ctx)
 	}
-	return nil, p.startError(path, o.StartTimeout, err, how, ended && p.byItself(how))
+	return nil, p.startError(c.path, timeout, err, how, ended && p.byItself(how))
 }
 
 func (p *process) connect() error {

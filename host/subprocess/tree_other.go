@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Worker must be called first in main. There is no runner on this system, so it
-// does nothing.
-func Worker() {}
+// runnerMain does nothing: there is no runner on this system.
+func runnerMain() {}
 
 // tree is the process itself: what it has started cannot be found here.
 type tree struct {

@@ -43,7 +43,7 @@ func TestCacheIsUsedAndHeals(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	upper(t, newLoader(t, Options{CacheDir: dir}))
 	files := entries(t, dir)
-	if len(files) != 3 {
+	if len(files) != 4 {
 		t.Fatalf("an entry of %q", files)
 	}
 	stat := func() (times []string) {
@@ -71,12 +71,12 @@ func TestCacheIsUsedAndHeals(t *testing.T) {
 			t.Fatal(err)
 		}
 		upper(t, newLoader(t, Options{CacheDir: dir}))
-		c := &cache{dir: dir}
-		if _, err := verified(c.entry(sdk.Sum(readFile(t, "testdata/guests/reactor.wasm")))); err != nil {
+		c := newLoader(t, Options{CacheDir: dir}).cache
+		if err := c.verify(c.entryDir(sdk.Sum(readFile(t, "testdata/guests/reactor.wasm")))); err != nil {
 			t.Errorf("%s was damaged and not repaired: %v", filepath.Base(f), err)
 		}
 	}
-	if left := entries(t, dir); len(left) != 3 {
+	if left := entries(t, dir); len(left) != 4 {
 		t.Errorf("left behind: %q", left)
 	}
 }
@@ -111,7 +111,7 @@ func TestEqualModulesAreShared(t *testing.T) {
 	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(l.programs) != 0 {
+	if len(l.shared) != 0 {
 		t.Error("a module stays loaded after the last Close")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -132,7 +132,7 @@ func TestACancelledLoadIsNotContagious(t *testing.T) {
 	}
 	first := &shared{refs: 1, ready: make(chan struct{})}
 	digest := sdk.Sum(a.Bytes)
-	l.programs[digest] = first
+	l.shared[digest] = first
 	loaded := make(chan loader.Plugin, 1)
 	go func() {
 		p, err := l.Load(context.Background(), a)
@@ -149,7 +149,7 @@ func TestACancelledLoadIsNotContagious(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(l.programs) != 0 {
+	if len(l.shared) != 0 {
 		t.Error("a module stays loaded after the last Close")
 	}
 }

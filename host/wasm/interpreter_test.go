@@ -26,7 +26,7 @@ func interpreted(t *testing.T, m *module) *program {
 		t.Fatal(err)
 	}
 	_, command := m.exports["_start"]
-	return &program{runtime: r, compiled: c, command: command, wasi: m.isWASI, name: "step", memMin: int64(m.memMin) * memoryPage}
+	return &program{runtime: r, compiled: c, command: command, wasi: m.isWASI, name: "step"}
 }
 
 // TestCompilerAndInterpreter: metered code does the same in both of wazero's
@@ -62,7 +62,7 @@ func TestCompilerAndInterpreter(t *testing.T) {
 			}
 			defer compiled.Close()
 			p := interpreted(t, m)
-			other := &plugin{program: p, manifest: manifest, release: p.close}
+			other := &plugin{shared: &shared{}, isolation: loader.InProcess, program: p, manifest: manifest, release: p.close}
 			defer other.Close()
 			for _, name := range manifest.StepNames() {
 				if name == "wait" { // never ends

@@ -22,53 +22,47 @@ type Options struct {
 	// 0700 and must not be writable for others: what lies there runs as native
 	// code. "" compiles at every first Load.
 	CacheDir string
-	Logger   hclog.Logger // Defaults to none
+	// Workers compile modules, and run them under loader.Process. nil compiles in
+	// this process, bounded by the pre-scan's limits alone, and refuses
+	// loader.Process.
+	Workers loader.Workers
+	// Isolation is that of steps whose limits name none. Defaults to
+	// loader.InProcess.
+	Isolation loader.Isolation
+	Logger    hclog.Logger // Defaults to none
 }
 
 // Loader loads Wasm modules. It is safe for concurrent use; there is nothing to
 // close but the plugins it has loaded.
 type Loader struct {
-	cache  *cache // nil without CacheDir
-	logger hclog.Logger
+	cache     *cache
+	workers   loader.Workers
+	isolation loader.Isolation
+	logger    hclog.Logger
 
-	mu       sync.Mutex
-	programs map[sdk.Digest]*shared // by digest of the module's bytes
+	mu     sync.Mutex
+	shared map[sdk.Digest]*shared // by digest of the module's bytes
 }
 
 var _ loader.Loader = (*Loader)(nil)
 
-// shared is a compiled module in use by some plugins. ready is closed when
-// program or err is set.
-type shared struct {
-	refs    int
-	ready   chan struct{}
-	program *program
-	err     error
-}
-
-// failed reports whether building has ended in an error.
-func (s *shared) failed() bool {
-	select {
-	case <-s.ready:
-		return s.err != nil
-	default:
-		return false
-	}
-}
-
-// New makes a Loader. The error says what is wrong with CacheDir.
+// New makes a Loader. The error says what is wrong with the options.
 func New(o Options) (*Loader, error) {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
-	l := &Loader{logger: o.Logger.Named("wasm"), programs: map[sdk.Digest]*shared{}}
-	if o.CacheDir != "" {
-		c, err := openCache(o.CacheDir)
-		if err != nil {
-			return nil, fmt.Errorf("wasm cache: %w", err)
-		}
-		l.cache = c
+	l := &Loader{logger: o.Logger.Named("wasm"), workers: o.Workers, isolation: o.Isolation, shared: map[sdk.Digest]*shared{}}
+	switch {
+	case l.isolation == "":
+		l.isolation = loader.InProcess
+	case l.isolation == loader.Process && o.Workers == nil:
+		return nil, errors.New("isolation by processes without workers")
 	}
+	c, err := openCache(o.CacheDir, l.logger)
+	if err != nil {
+		return nil, fmt.Errorf("wasm cache: %w", err)
+	}
+	l.cache = c
 	return l, nil
 }
 
@@ -164,7 +158,14 @@ func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, e
 	if err != nil {
 		return nil, loadError(a.Path, err)
 	}
-	return &plugin{program: s.program, manifest: a.Manifest, path: a.Path, release: func() { l.release(digest, s) }}, nil
+	p := &plugin{shared: s, manifest: a.Manifest, path: a.Path, workers: l.workers, isolation: l.isolation, release: func() { l.release(digest, s) }}
+	if l.isolation == loader.InProcess {
+		if p.program, err = s.load(ctx); err != nil {
+			p.release()
+			return nil, loadError(a.Path, err)
+		}
+	}
+	return p, nil
 }
 
 // acquire takes a use of the compiled module. The first one who needs it builds
@@ -175,12 +176,12 @@ func (l *Loader) acquire(ctx context.Context, digest sdk.Digest, b []byte) (*sha
 			return nil, sdk.Ended(ctx)
 		}
 		l.mu.Lock()
-		s := l.programs[digest]
+		s := l.shared[digest]
 		if s == nil {
 			s = &shared{refs: 1, ready: make(chan struct{})}
-			l.programs[digest] = s
+			l.shared[digest] = s
 			l.mu.Unlock()
-			s.program, s.err = l.build(ctx, digest, b)
+			s.err = l.build(ctx, s, digest, b)
 			close(s.ready)
 			if s.err != nil {
 				l.release(digest, s)
@@ -207,10 +208,15 @@ func (l *Loader) acquire(ctx context.Context, digest sdk.Digest, b []byte) (*sha
 
 func loadError(path string, err error) *sdk.Error {
 	var e *sdk.Error
-	if errors.As(err, &e) {
-		return e
+	if !errors.As(err, &e) {
+		return refusal(path, err)
 	}
-	return &sdk.Error{Class: sdk.ClassSandbox, Code: "module_refused", Message: fmt.Sprintf("module %s: %v", path, err)}
+	if e.Code == loader.CodeCompileTime || e.Code == loader.CodeCompileMemory {
+		own := *e
+		own.Message = fmt.Sprintf("module %s: %s", path, e.Message)
+		return &own
+	}
+	return e
 }
 
 // release gives up one use of a compiled module and frees it after the last.
@@ -218,13 +224,11 @@ func (l *Loader) release(digest sdk.Digest, s *shared) {
 	l.mu.Lock()
 	s.refs--
 	last := s.refs == 0
-	if l.programs[digest] == s && (last || s.failed()) { // the next Load tries again
-		delete(l.programs, digest)
+	if l.shared[digest] == s && (last || s.failed()) { // the next Load tries again
+		delete(l.shared, digest)
 	}
 	l.mu.Unlock()
 	if last {
-		if s.program != nil {
-			s.program.close()
-		}
+		s.close()
 	}
 }

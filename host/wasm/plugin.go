@@ -14,15 +14,19 @@ import (
 
 // plugin is one use of a compiled module, under one manifest.
 type plugin struct {
-	program  *program
-	manifest *sdk.Manifest // nil: untyped, step type "run"
-	path     string
-	release  func()
+	shared    *shared
+	manifest  *sdk.Manifest // nil: untyped, step type "run"
+	path      string
+	workers   loader.Workers
+	isolation loader.Isolation // of limits that name none
+	release   func()
 
-	mu      sync.Mutex
-	closed  bool
-	running sync.WaitGroup
-	cancels map[*attempt]context.CancelCauseFunc
+	mu       sync.Mutex
+	program  *program // nil until attempts run in this process
+	closed   bool
+	running  sync.WaitGroup
+	cancels  map[*attempt]context.CancelCauseFunc
+	isolated map[loader.Limits]isolated
 }
 
 var _ loader.Plugin = (*plugin)(nil)
@@ -45,8 +49,23 @@ func (p *plugin) Step(stepType string, limits loader.Limits) (sdk.Step, error) {
 		}
 		s.pure = t.Effects == sdk.EffectsNone && !s.changesFiles()
 	}
-	if p.program.memMin > s.limits.Memory {
-		return nil, exhausted(codeMemory, "module %s needs at least %d MiB of memory, the limit is %d MiB", p.path, p.program.memMin>>20, s.limits.Memory>>20)
+	if need := p.shared.facts.Memory; need > s.limits.Memory {
+		return nil, exhausted(codeMemory, "module %s needs at least %d MiB of memory, the limit is %d MiB", p.path, need>>20, s.limits.Memory>>20)
+	}
+	if s.limits.Isolation == "" {
+		s.limits.Isolation = p.isolation
+	}
+	if s.limits.Isolation == loader.Process {
+		return p.isolate(stepType, s.limits)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.program != nil {
+		return s, nil
+	}
+	var err error
+	if p.program, err = p.shared.load(context.Background()); err != nil { // from the cache, unless that was damaged
+		return nil, loadError(p.path, err)
 	}
 	return s, nil
 }
@@ -65,12 +84,17 @@ func (p *plugin) Close() error {
 	for _, cancel := range p.cancels {
 		cancel(errClosed)
 	}
+	workers := p.isolated
 	p.mu.Unlock()
+	var err error
+	for _, w := range workers {
+		err = errors.Join(err, w.close())
+	}
 	p.running.Wait()
 	if first {
 		p.release()
 	}
-	return nil
+	return err
 }
 
 // begin registers an attempt, so that Close ends it.

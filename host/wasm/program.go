@@ -23,7 +23,6 @@ type program struct {
 	command  bool // exports _start; else a reactor
 	wasi     bool // imports WASI
 	name     string
-	memMin   int64                   // bytes
 	files    wazero.CompilationCache // nil without a cache
 	memories memories
 }
@@ -93,22 +92,6 @@ func catch(err *error) {
 	}
 }
 
-// build makes a program of a module that nobody has loaded yet.
-func (l *Loader) build(ctx context.Context, digest sdk.Digest, b []byte) (*program, error) {
-	m, err := parseModule(b)
-	if err != nil {
-		return nil, err
-	}
-	if l.cache != nil {
-		return l.cache.build(ctx, l.logger, digest, m)
-	}
-	code, err := m.prepare(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return m.compile(ctx, code, nil)
-}
-
 // prepare validates the module and rewrites it.
 func (m *module) prepare(ctx context.Context) ([]byte, error) {
 	if err := m.validate(ctx); err != nil {
@@ -122,7 +105,7 @@ func (m *module) prepare(ctx context.Context) ([]byte, error) {
 
 // compile makes the program of the rewritten code. The files of fileCache may
 // spare most of the work.
-func (m *module) compile(ctx context.Context, code []byte, fileCache wazero.CompilationCache) (p *program, err error) {
+func compile(ctx context.Context, code []byte, f facts, fileCache wazero.CompilationCache) (p *program, err error) {
 	cfg := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(features).WithMemoryLimitPages(maxMemory / memoryPage)
 	if fileCache != nil {
 		cfg = cfg.WithCompilationCache(fileCache)
@@ -145,17 +128,16 @@ func (m *module) compile(ctx context.Context, code []byte, fileCache wazero.Comp
 	if err != nil {
 		return nil, fmt.Errorf("not compiled: %w", err)
 	}
-	for _, f := range c.ImportedFunctions() {
-		mod, name, _ := f.Import()
+	for _, imported := range c.ImportedFunctions() {
+		mod, name, _ := imported.Import()
 		if mod != moduleWASI {
 			continue
 		}
-		if want := wasi[name]; !slices.Equal(f.ParamTypes(), want.ParamTypes()) || !slices.Equal(f.ResultTypes(), want.ResultTypes()) {
+		if want := wasi[name]; !slices.Equal(imported.ParamTypes(), want.ParamTypes()) || !slices.Equal(imported.ResultTypes(), want.ResultTypes()) {
 			return nil, refused(fmt.Sprintf("import %q.%q has the wrong type", mod, name), "the toolchain is not one for wasm32-wasip1")
 		}
 	}
-	_, command := m.exports["_start"]
-	return &program{runtime: r, compiled: c, command: command, wasi: m.isWASI, name: "step", memMin: int64(m.memMin) * memoryPage}, nil
+	return &program{runtime: r, compiled: c, command: f.Command, wasi: f.WASI, name: "step"}, nil
 }
 
 func (p *program) close() {

@@ -26,7 +26,7 @@ import (
 var buildDir string
 
 func TestMain(m *testing.M) {
-	subprocess.Worker()
+	subprocess.Worker(subprocess.Modules{})
 	var err error
 	if buildDir, err = os.MkdirTemp("", "steptest"); err != nil {
 		panic(err)

@@ -30,7 +30,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	subprocess.Worker()
+	subprocess.Worker(subprocess.Modules{})
 	os.Exit(run(m))
 }
 

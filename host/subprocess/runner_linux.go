@@ -24,9 +24,9 @@ const (
 	fdReport = 4 // how the plugin ended
 )
 
-// Worker must be called first in main. In a process that was started as a runner
-// it does the runner's work and exits; in any other it returns at once.
-func Worker() {
+// runnerMain does a runner's work and exits, in a process that was started as
+// one; in any other it returns.
+func runnerMain() {
 	if len(os.Args) != 3 || os.Args[0] != runnerName || os.Getenv(runnerEnv) == "" {
 		return
 	}

@@ -1,0 +1,8 @@
+//go:build cgo
+
+package subprocess
+
+import "errors"
+
+// static says why this build cannot be a worker.
+var static = errors.New("this engine was built with cgo, whose threads cannot be confined; build it with CGO_ENABLED=0")
