@@ -18,6 +18,10 @@ import (
 // judges the answer and makes the record.
 func (r *run) attemptStep(w *work) {
 	st := r.step(w)
+	if err := r.ready(w); err != nil {
+		w.failed(r.text(err))
+		return
+	}
 	ctx, stop := w.within(st.timeout, func() error { return timedOut(r.address(w.unit), st.timeout) })
 	defer stop()
 	var out, reported json.RawMessage
@@ -300,6 +304,31 @@ func (r *run) text(e *sdk.Error) *sdk.Error {
 // the step is wrong, and trying again cannot help.
 func inputError(diags hcl.Diagnostics) *sdk.Error {
 	return &sdk.Error{Class: sdk.ClassInvalidInput, Code: "evaluation", Message: diags.Error()}
+}
+
+// ready loads the plugins that the attempt is sure to ask, before its time
+// begins: compiling a module is no part of an attempt.
+func (r *run) ready(w *work) *sdk.Error {
+	st, f := r.step(w), r.s.f
+	type needed struct {
+		use   hcl.Use
+		grant *grant
+	}
+	var need []needed
+	if w.fallback == 0 {
+		need = append(need, needed{st.use(), &st.grant})
+		for _, c := range st.Checks {
+			need = append(need, needed{c.Use, &f.ceilings[c.Use.Plugin]})
+		}
+	} else if fb := &st.Fallbacks[w.fallback-1]; fb.Kind == hcl.FallbackStep {
+		need = append(need, needed{fb.Use, &f.ceilings[fb.Use.Plugin]})
+	}
+	for _, n := range need {
+		if _, err := r.load(w.ctx, r.address(w.unit), n.use, n.grant.limits); err != nil {
+			return sdk.AsError(err)
+		}
+	}
+	return nil
 }
 
 // load makes a plugin ready for who, once per run. A failure is not

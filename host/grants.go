@@ -127,15 +127,10 @@ func narrow(g grant, sb *hcl.Sandbox) (grant, hcl.Diagnostics) {
 	if sb.Fuel > 0 && (g.limits.Fuel == 0 || sb.Fuel < g.limits.Fuel) {
 		g.limits.Fuel = sb.Fuel
 	}
-	if sb.Isolation == "process" {
-		diags = append(diags, notYet(sb, `isolation = "process"`, "processes of their own"))
+	if sb.Isolation == string(loader.Process) { // the stronger level counts
+		g.limits.Isolation = loader.Process
 	}
 	return g, diags
-}
-
-func notYet(sb *hcl.Sandbox, word, what string) hcl.Diagnostic {
-	return hcl.Diagnostic{Code: "unsupported-sandbox", Subject: sb.Range, Summary: "Not supported by this version of the engine",
-		Detail: fmt.Sprintf("It gives steps no %s yet. Remove %s.", what, word)}
 }
 
 // grantOf is the grant of a step or action that uses plugin p and has the given

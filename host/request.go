@@ -157,6 +157,9 @@ func (r *run) performOnce(ctx context.Context, o *outside, attempt int) (json.Ra
 	if err := st.schemas.input.check(input, sdk.ClassInvalidInput, "the input", hidden(o.use)...); err != nil {
 		return nil, err
 	}
+	if _, err := r.load(ctx, o.address, o.use, o.grant.limits); err != nil { // before its time begins
+		return nil, sdk.AsError(err)
+	}
 	timeout := timeoutOf(o.timeout, &st.StepType)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timedOut(o.address, timeout))
 	defer cancel()

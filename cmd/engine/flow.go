@@ -111,7 +111,7 @@ func loaders(cache string, isolation loader.Isolation, log hclog.Logger) ([]load
 
 // addIsolation adds the flag that says where modules run.
 func addIsolation(c *cobra.Command, isolation *string) {
-	c.Flags().StringVar(isolation, "isolation", string(loader.InProcess), "where modules run: inprocess, or `process` for worker processes without files, network and other processes; a sandbox block can say so of one plugin or step")
+	c.Flags().StringVar(isolation, "isolation", string(loader.InProcess), "the least `level` of isolation of modules: inprocess, or process for worker processes without files, network and other processes; a sandbox block can ask for more")
 }
 
 // isolationOf reads the flag.

@@ -50,7 +50,7 @@ type Limits struct {
 	HostCalls int           // operations per attempt. Defaults to 10,000
 	Fuel      uint64        // units of computing, checked every million. 0 = no bound but the deadline. Wasm only
 	Grace     time.Duration // between a cancel and the kill of a native plugin. Defaults to 5 s
-	Isolation Isolation     // of a module's instances. Defaults to the loader's
+	Isolation Isolation     // of a module's instances; the loader may give more. Defaults to InProcess
 	World     *World        // what is to be seen beside the request. nil = nothing. It is not changed
 }
 

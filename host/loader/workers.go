@@ -7,8 +7,8 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
-// Isolation says where the instances of a module live. The zero value is what
-// the loader was made with.
+// Isolation says where the instances of a module live. The zero value is
+// InProcess.
 type Isolation string
 
 // The levels of isolation, from the weaker to the stronger.

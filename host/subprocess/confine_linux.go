@@ -17,7 +17,8 @@ type confinement struct {
 	time     uint64   // seconds of the processor; 0 is no limit
 	files    uint64   // open descriptors
 	fileSize uint64   // bytes of a file it writes
-	write    []string // directories it may use, with all that is in them
+	read     []string // directories it may read, with all that is in them
+	write    []string // and change
 }
 
 // landlockABI is the version that the kernel has, 0 for none.
@@ -53,11 +54,9 @@ func confine(c confinement) error {
 	if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
 	}
-	var rules []landlock.Rule
-	if len(c.write) > 0 {
-		rules = append(rules, landlock.RWDirs(c.write...))
-	}
-	if err := landlock.V11.BestEffort().Restrict(rules...); err != nil {
+	// What is not there is for those to report who look for it.
+	read, write := landlock.RODirs(c.read...).IgnoreIfMissing(), landlock.RWDirs(c.write...).WithRefer().IgnoreIfMissing()
+	if err := landlock.V11.BestEffort().Restrict(read, write); err != nil {
 		return fmt.Errorf("landlock: %w", err)
 	}
 	if err := filterCalls(os.Getpid()); err != nil {

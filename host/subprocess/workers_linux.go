@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -35,12 +34,17 @@ const (
 	// stopWithin is how long after the end of an attempt's context a worker may go
 	// on before it is killed.
 	stopWithin = 500 * time.Millisecond
+	// workerFile is how large a file may become that a worker writes. The module's
+	// own limit is smaller.
+	workerFile = 512 << 20
 )
 
 // workerJob is what a worker is told on descriptor 3. Its files follow.
 type workerJob struct {
 	Memory uint64          `json:"memory"`
 	Files  int             `json:"files"`
+	Read   []string        `json:"read,omitempty"`
+	Write  []string        `json:"write"`
 	Spec   json.RawMessage `json:"spec"`
 }
 
@@ -75,7 +79,14 @@ var _ loader.Isolated = (*isolated)(nil)
 // worker is a process with one attempt at a time.
 type worker struct {
 	*process
+	tmp  string // private, for files of the attempt
 	used int
+}
+
+// end kills the worker and removes what it has left.
+func (w *worker) end() {
+	w.kill()
+	_ = os.RemoveAll(w.tmp) // or with the directory that it lies in
 }
 
 // Isolate returns a step whose attempts run in workers: this executable again.
@@ -93,7 +104,7 @@ func (s *isolated) Close() error {
 		return nil
 	}
 	for _, w := range s.idle {
-		w.kill()
+		w.end()
 	}
 	return os.RemoveAll(s.dir)
 }
@@ -118,19 +129,19 @@ func (s *isolated) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*s
 	var broken *wire.Broken
 	switch {
 	case errors.As(err, &broken):
-		defer w.kill()
+		defer w.end()
 		return nil, s.died(w, broken)
 	case err != nil:
-		w.kill()
+		w.end()
 		return nil, err
 	}
 	var o outcome
 	if err := sdk.Unmarshal(r.Output, &o); err != nil || (o.Response == nil) == (o.Error == nil) {
-		w.kill()
+		w.end()
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("module %s: its worker answered what is no outcome%s", s.job.Path, sdk.Seen(r.Output))}
 	}
 	if w.used++; w.used == workerAttempts || o.Error != nil && !o.Error.Class.FromStep() {
-		w.kill()
+		w.end()
 	} else {
 		s.give(w)
 	}
@@ -150,7 +161,7 @@ func (s *isolated) take(ctx context.Context) (*worker, error) {
 		if w.alive() {
 			return w, nil
 		}
-		w.kill()
+		w.end()
 		return s.take(ctx)
 	}
 	s.mu.Unlock()
@@ -195,11 +206,11 @@ func (s *isolated) start(ctx context.Context) (*worker, error) {
 }
 
 func (s *isolated) startIn(ctx context.Context, kind int32) (*worker, error) {
-	tmp := filepath.Join(s.dir, "tmp")
-	if err := os.MkdirAll(tmp, 0o700); err != nil {
+	tmp, err := os.MkdirTemp(s.dir, "")
+	if err != nil {
 		return nil, err
 	}
-	spec, err := s.spec()
+	spec, err := s.spec(tmp)
 	if err != nil {
 		return nil, err
 	}
@@ -211,14 +222,25 @@ func (s *isolated) startIn(ctx context.Context, kind int32) (*worker, error) {
 	c.cmd.SysProcAttr = kinds[kind].attributes()
 	p, err := launch(ctx, c, s.l.o.StartTimeout, s.dir)
 	if err != nil {
+		_ = os.RemoveAll(tmp)
 		return nil, errors.Join(err, c.startErr)
 	}
-	return &worker{process: p}, nil
+	return &worker{process: p, tmp: tmp}, nil
 }
 
 // spec is a file that tells a worker what it is for.
-func (s *isolated) spec() (*os.File, error) {
-	b, err := sdk.Marshal(workerJob{Memory: uint64(s.job.Limits.Memory) + workerMemory, Files: len(s.job.Files), Spec: s.job.Spec})
+func (s *isolated) spec(tmp string) (*os.File, error) {
+	job := workerJob{Memory: uint64(s.job.Limits.Memory) + workerMemory, Files: len(s.job.Files), Write: []string{tmp}, Spec: s.job.Spec}
+	if world := s.job.Limits.World; world != nil {
+		for _, m := range world.Mounts {
+			if m.ReadWrite {
+				job.Write = append(job.Write, m.Path)
+			} else {
+				job.Read = append(job.Read, m.Path)
+			}
+		}
+	}
+	b, err := sdk.Marshal(job)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +363,7 @@ func workerMain(serve func([]byte, []*os.File) (sdk.Step, error)) {
 		Plugins:         goplugin.PluginSet{wire.PluginName: &servedStep{step: wrapped(step)}},
 		Logger:          hclog.NewNullLogger(),
 		GRPCServer: func(o []grpc.ServerOption) *grpc.Server { // called once the socket listens
-			if err := confine(confinement{memory: job.Memory, files: workerFiles}); err != nil {
+			if err := confine(confinement{memory: job.Memory, files: workerFiles, fileSize: workerFile, read: job.Read, write: job.Write}); err != nil {
 				fmt.Fprintln(stderr, err)
 				os.Exit(1)
 			}

@@ -23,7 +23,7 @@ func dieWithUs() *syscall.SysProcAttr { return nil }
 // something up.
 type confinement struct {
 	memory, time, files, fileSize uint64
-	write                         []string
+	read, write                   []string
 }
 
 func confine(confinement) error { return nil }

@@ -71,16 +71,20 @@ func (c *cache) entryDir(digest sdk.Digest) string {
 
 // compilerVersion names the rewriter, the compiler and the processor.
 var compilerVersion = sync.OnceValue(func() string {
-	wazero := "unknown"
+	features := sha256.Sum256(fmt.Appendf(nil, "%s %v %v", wazeroVersion(), cpu.X86, cpu.ARM64))
+	return fmt.Sprintf("%s-%s-%x", meterVersion, runtime.GOARCH, features[:8])
+})
+
+// wazeroVersion is what wazero takes for its version.
+var wazeroVersion = sync.OnceValue(func() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
 			if m.Path == "github.com/tetratelabs/wazero" {
-				wazero = m.Version + m.Sum
+				return m.Version
 			}
 		}
 	}
-	features := sha256.Sum256(fmt.Appendf(nil, "%s %v %v", wazero, cpu.X86, cpu.ARM64))
-	return fmt.Sprintf("%s-%s-%x", meterVersion, runtime.GOARCH, features[:8])
+	return "dev"
 })
 
 // get finds the entry of a module.

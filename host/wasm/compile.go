@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/tetratelabs/wazero"
 
@@ -110,10 +111,10 @@ func (e entry) load(ctx context.Context, f facts) (*program, error) {
 	return compileIn(ctx, code, f, native)
 }
 
-// compiledIn reports whether native holds what wazero compiled; without it
-// wazero would compile.
+// compiledIn reports whether native holds what this build of wazero compiled;
+// without it wazero would compile.
 func compiledIn(native string) bool {
-	files, err := filepath.Glob(filepath.Join(native, "*", "*"))
+	files, err := os.ReadDir(filepath.Join(native, fmt.Sprintf("wazero-%s-%s-%s", wazeroVersion(), runtime.GOARCH, runtime.GOOS)))
 	return err == nil && len(files) == 1
 }
 

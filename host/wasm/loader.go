@@ -26,8 +26,8 @@ type Options struct {
 	// this process, bounded by the pre-scan's limits alone, and refuses
 	// loader.Process.
 	Workers loader.Workers
-	// Isolation is that of steps whose limits name none. Defaults to
-	// loader.InProcess.
+	// Isolation is the least that steps get; their limits may name more. Defaults
+	// to loader.InProcess.
 	Isolation loader.Isolation
 	Logger    hclog.Logger // Defaults to none
 }

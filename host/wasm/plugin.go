@@ -18,7 +18,7 @@ type plugin struct {
 	manifest  *sdk.Manifest // nil: untyped, step type "run"
 	path      string
 	workers   loader.Workers
-	isolation loader.Isolation // of limits that name none
+	isolation loader.Isolation // the least
 	release   func()
 
 	mu       sync.Mutex
@@ -52,10 +52,7 @@ func (p *plugin) Step(stepType string, limits loader.Limits) (sdk.Step, error) {
 	if need := p.shared.facts.Memory; need > s.limits.Memory {
 		return nil, exhausted(codeMemory, "module %s needs at least %d MiB of memory, the limit is %d MiB", p.path, need>>20, s.limits.Memory>>20)
 	}
-	if s.limits.Isolation == "" {
-		s.limits.Isolation = p.isolation
-	}
-	if s.limits.Isolation == loader.Process {
+	if p.isolation == loader.Process || s.limits.Isolation == loader.Process {
 		return p.isolate(stepType, s.limits)
 	}
 	p.mu.Lock()
