@@ -280,9 +280,8 @@ func (s *subflow) status(w *Workflow, facet sdk.Facet) *expression {
 	var uses []*refExpr
 	for _, f := range []sdk.Facet{sdk.FacetStatus, facet} {
 		for _, i := range s.steps {
-			text := w.Steps[i].Address() + "." + f.String()
-			r := localRef(i, text, at)
-			r.kind, r.facet, r.name, r.whole = refFacet, f, w.Steps[i].Name, false
+			r := facetRef(w, i, f, at)
+			r.paired = s.set.names.paired
 			uses, e.Exprs = append(uses, r), append(e.Exprs, r)
 		}
 		if facet == sdk.FacetStatus {

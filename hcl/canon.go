@@ -49,6 +49,7 @@ func (p *program) canonize(x *expression) {
 			x.facets = min(x.facets+l.expr.facets, maxFacets+1)
 			x.readsFile = x.readsFile || l.expr.readsFile
 			x.clock = x.clock || l.expr.clock
+			x.each = x.each || l.expr.each
 			x.bind(l.expr.bound)
 		}
 	}
@@ -175,6 +176,12 @@ func (c *canonizer) composite(e hclsyntax.Expression) sdk.Digest {
 		return begin("binary ").str(operators[t.Op]).digest(c.digest(t.LHS)).digest(c.digest(t.RHS)).sum()
 	case *statusExpr:
 		h := begin("workflow ").num(int(t.facet)).num(len(t.Exprs))
+		for _, x := range t.Exprs {
+			h = h.digest(c.digest(x))
+		}
+		return h.sum()
+	case *eachExpr:
+		h := begin("instances ").str(t.facet.String())
 		for _, x := range t.Exprs {
 			h = h.digest(c.digest(x))
 		}

@@ -149,8 +149,11 @@ func (r *reader) declare(b *block) {
 			for s := r.sub; s != nil; s = s.around.sub {
 				s.steps = append(s.steps, len(p.steps))
 			}
-			r.w.Steps = append(r.w.Steps, Step{Name: p.stepName(b.name), Plugin: -1, Pair: -1, Range: rangeOf(b.header())})
-			p.steps = append(p.steps, stepCode{plugin: -1, set: r.fileSet})
+			s, code := Step{Name: p.stepName(b.name), Plugin: -1, Pair: -1, Range: rangeOf(b.header())}, stepCode{plugin: -1, set: r.fileSet}
+			if sub := r.repeated(); sub != nil {
+				s.ForEach, code.loop = true, sub.loop
+			}
+			r.w.Steps, p.steps = append(r.w.Steps, s), append(p.steps, code)
 		}
 	case "output":
 		if r.sub != nil {
@@ -339,7 +342,7 @@ func (r *reader) step(b *block, i int) {
 		s.Plugin, s.StepType, s.Uses = u.Plugin, u.StepType, u.Range
 	}
 	code.plugin = s.Plugin
-	if e := b.expr("for_each"); e != nil {
+	if e := b.expr("for_each"); e != nil && !r.twice(b, s.Address()) {
 		s.ForEach = true
 		code.loop = &loop{x: r.p.compile(&r.ds, e, inForEach.in(i, b)), text: r.sourceText(e)}
 	}
@@ -347,7 +350,9 @@ func (r *reader) step(b *block, i int) {
 	if e := b.expr("concurrency"); e != nil && !s.ForEach {
 		r.ds.warnf("no-effect", e.Range(), "Argument has no effect", "concurrency bounds the instances of a for_each, and this step has none. Remove it.")
 	}
-	s.SkipOnFailure = keyword(&r.ds, b, "on_failure", []string{"fail", "skip"}) == "skip" || r.skips()
+	if s.SkipOnFailure = keyword(&r.ds, b, "on_failure", []string{"fail", "skip"}) == "skip"; !s.SkipOnFailure {
+		s.SkipOnFailure, s.FallsBack = r.skips()
+	}
 	s.Timeout = r.positive(b, "timeout")
 	if word := keyword(&r.ds, b, "effects", []string{"none", "read", "write", "once"}); word != "" {
 		_ = s.Effects.UnmarshalText([]byte(word)) // word is one of its names

@@ -16,6 +16,7 @@
 // expressions name something sensitive, keyed.go what of those is in identities.
 // A step whose work is another workflow is expanded in subflow.go and joined to
 // the graph in subjoin.go; its variables and outputs are bound in bound.go.
+// With for_each they have instances, which is subeach.go's.
 // schematype.go compares the flow with the plugins' schemas, testfile.go reads
 // tests. format.go stands beside that: it lays text out and knows no flow.
 //
@@ -111,9 +112,14 @@
 // and resumed like all others. Its variables and outputs are locals, which count in
 // identities by what they stand for, so a step that moves into one keeps its own.
 //
-// Why has a sub-workflow no for_each? An instance of a step would have to name the
-// instance of the same key of each step beside it, also of those that were reused
-// as a whole. for_each inside of it, over a variable, does without.
+// Why is a sub-workflow with for_each one set of steps with instances, and not one
+// set for each element? What is above and below a step is known before its
+// elements are. Its address has [*] where they stand, so that nobody has to guess
+// whose key an address holds.
+//
+// Why may such a local name each, though no other may? It is what an instance's
+// input gives to a variable. It is evaluated anew for each instance, and what it
+// names of each counts where the local is named.
 //
 // Why does a test answer for steps and not replace their outputs? An answer goes
 // the way of every other: it is checked, retried, stored. What a test shows is what

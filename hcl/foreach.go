@@ -31,10 +31,6 @@ type loop struct {
 	// What follows is filled in while types are checked.
 	shape    shapeKnown
 	key, val cty.Type // of each.key and each.value
-
-	// parts are the different parts of each that `when`, `input` and salt
-	// name, in the order of the canonical form.
-	parts []*refExpr
 }
 
 // collection is the type of all instances' values together.
@@ -152,7 +148,10 @@ func (p *program) pair(l *loop) int {
 // the elements; where for_each is a bare reference to an output, they are parts
 // of it, byte for byte.
 func (e *Evaluator) ForEach(step int, s Scope) (Expansion, Diagnostics) {
-	l := e.p.steps[step].loop
+	return e.expansion(e.p.steps[step].loop, s)
+}
+
+func (e *Evaluator) expansion(l *loop, s Scope) (Expansion, Diagnostics) {
 	b := expander{l: l, limit: e.p.maxInstances}
 	w := jsonWriter{f: e.frame(evaluating, s)}
 	w.f.x = l.x
@@ -265,11 +264,11 @@ func (b *expander) value(v cty.Value) Diagnostics {
 // of each is named, so instances with equal digests differ in nothing.
 func (e *Evaluator) EachIdentity(step int, each *Each) (sdk.Digest, Diagnostics) {
 	code := &e.p.steps[step]
-	if code.loop == nil || len(code.loop.parts) == 0 {
+	if code.loop == nil || len(code.parts) == 0 {
 		return sdk.Digest{}, nil
 	}
 	h := begin("each ")
-	for _, r := range code.loop.parts {
+	for _, r := range code.parts {
 		source := each.Key
 		if r.part == eachValue {
 			source = each.Value
@@ -316,18 +315,32 @@ func (e *Evaluator) Salt(step int, each *Each) (sdk.Digest, Diagnostics) {
 	return d, ds
 }
 
-// eachParts lists the different parts of each that the expressions name.
-func eachParts(xs ...*expression) []*refExpr {
+// eachParts lists the different parts of each that the expressions name, locals
+// expanded.
+func (p *program) eachParts(xs ...*expression) []*refExpr {
 	var out []*refExpr
-	seen := map[sdk.Digest]bool{}
-	for _, x := range xs {
-		if x == nil {
+	seen, locals := map[sdk.Digest]bool{}, map[int]bool{}
+	var stack [][]*refExpr
+	for _, x := range slices.Backward(xs) {
+		if x != nil && x.each {
+			stack = append(stack, x.items)
+		}
+	}
+	for len(stack) > 0 {
+		top := len(stack) - 1
+		if len(stack[top]) == 0 {
+			stack = stack[:top]
 			continue
 		}
-		for _, r := range x.items {
-			if r.kind != refEach {
-				continue
+		r := stack[top][0]
+		stack[top] = stack[top][1:]
+		switch r.kind {
+		case refLocal:
+			if l := &p.locals[r.index]; l.expr != nil && l.expr.each && !locals[r.index] {
+				locals[r.index] = true
+				stack = append(stack, l.expr.items)
 			}
+		case refEach:
 			if d := pathDigest(begin(r.name).sum(), r.rest); !seen[d] {
 				seen[d] = true
 				out = append(out, r)

@@ -41,7 +41,8 @@ type frame struct {
 	at     hclv2.Range
 
 	iterations, work int
-	depth            int // of templates inside each other
+	depth            int  // of templates inside each other
+	charged          bool // with what its locals take: it is one of many evaluations
 
 	// pathUnknown is set while planning when a file is to be read whose path
 	// follows from an output, and unplanned says where. It counts inside of
@@ -147,13 +148,16 @@ func (c *cell) ready() bool {
 }
 
 // cell returns the place where the value of a local is kept: for the whole run
-// if it names no facet and no secret, which may be another at the next attempt,
-// else for this evaluation.
+// if it names no facet, no instance and no secret, which may be another at the next
+// attempt, else for this evaluation.
 func (f *frame) cell(i int) *cell {
 	switch {
+	case f.mode == checking:
+		return &f.e.cells[i]
+	case f.scope.Each != nil && f.e.p.locals[i].expr.each:
 	case f.mode == planning:
 		return &f.e.planCells[i]
-	case f.mode == checking || f.e.p.locals[i].expr.facets == 0 && len(f.e.p.locals[i].expr.marked.secrets) == 0:
+	case f.e.p.locals[i].expr.facets == 0 && len(f.e.p.locals[i].expr.marked.secrets) == 0:
 		return &f.e.cells[i]
 	}
 	c := f.locals[i]
@@ -208,9 +212,15 @@ func (f *frame) fill(c *cell, l *local) {
 		if !l.cyclic && l.expr != nil {
 			sub := f.e.frame(f.mode, f.scope)
 			sub.locals, sub.x = f.locals, l.expr
+			if f.charged {
+				sub.charged, sub.iterations, sub.work = true, f.iterations, f.work
+			}
 			c.v, c.diags = l.expr.node.Value(&sub.ctx)
 			if !c.diags.HasErrors() {
 				sub.size(l.expr.rng, c.v)
+			}
+			if f.charged {
+				f.iterations, f.work = sub.iterations, sub.work
 			}
 			if sub.limit != "" {
 				c.v = cty.DynamicVal

@@ -275,6 +275,10 @@ func (e *Evaluator) named(x *expression, s Scope) (sdk.Digest, Diagnostics) {
 		switch {
 		case r.kind == refEach, r.kind == refSelf && r.name != "self.input":
 			value(r)
+		case r.kind == refLocal && e.p.locals[r.index].expr != nil:
+			for _, part := range e.p.eachParts(e.p.locals[r.index].expr) {
+				value(part)
+			}
 		case r.kind == refSelf:
 			in, more := e.KeyInput(r.index, s.Input, s)
 			ds = append(ds, more...)

@@ -28,12 +28,14 @@ func (r *reader) link() {
 	for i := range r.p.plugins {
 		r.p.canonize(r.p.plugins[i])
 		r.noFacets(r.p.plugins[i], inConfig)
+		r.noEach(r.p.plugins[i], inConfig)
 	}
 	for i := range r.p.actions {
 		x := r.p.actions[i]
 		r.p.canonize(x)
 		r.p.shape(x)
 		r.noFacets(x, inAction)
+		r.noEach(x, inAction)
 	}
 	r.lintReuse()
 	r.lintCompensate()
@@ -63,10 +65,9 @@ func (r *reader) linkStep(s *Step, code *stepCode) {
 	s.Facets = nil
 	r.facets(code.when, &s.Facets, s.Address(), nil)
 	s.WhenFacets = len(s.Facets)
-	s.EachWhen = code.when != nil && code.when.each
 	if l := code.loop; l != nil {
 		r.p.shape(l.x)
-		l.parts = eachParts(code.when, code.identified(), code.salt)
+		code.parts = r.p.eachParts(code.when, code.identified(), code.salt)
 		s.Pair = r.p.pair(l)
 		r.facets(l.x, &s.Facets, s.Address(), nil)
 		s.EachFacets = len(s.Facets) - s.WhenFacets
@@ -82,6 +83,7 @@ func (r *reader) linkStep(s *Step, code *stepCode) {
 	for _, x := range code.extra() {
 		r.facets(x, &s.Facets, s.Address(), nil)
 	}
+	r.pairs(s, code)
 	for k := range code.fallbacks {
 		for _, x := range []*expression{code.fallbacks[k].output, code.fallbacks[k].input} {
 			r.p.shape(x)
@@ -138,8 +140,10 @@ func (r *reader) types() {
 	for _, n := range r.order { // a loop's type is that of the steps and locals below it
 		i := n - len(r.p.steps)
 		switch {
-		case i < 0 && r.p.steps[n].loop != nil:
+		case i < 0 && r.p.steps[n].loop != nil && r.p.steps[n].set.repeated() == nil:
 			r.loop(r.p.steps[n].loop)
+		case i >= 0 && r.p.loopOf(i) != nil:
+			r.loop(r.p.loopOf(i).loop)
 		case i >= 0 && r.p.locals[i].expr != nil && !r.p.locals[i].cyclic:
 			r.check.frame(checking, Scope{}).prepare([]int{i})
 			r.ds = append(r.ds, fromHCL(r.check.cells[i].diags)...)

@@ -45,6 +45,7 @@ type scope struct {
 	// local that has passed them.
 	prefix string // before the names of what is declared in it: "sub/"
 	base   string // its directory, from the workflow's; "" for the same
+	paired bool   // it has instances, and its steps name those of the same instance
 	bound  bool
 	valid  map[int]int
 
@@ -87,8 +88,9 @@ type local struct {
 
 type stepCode struct {
 	set               *fileSet    // in which it is written
+	parts             []*refExpr  // the different parts of each that `when`, `input` and salt name, in canonical order
 	plugin            int         // -1 after an error
-	loop              *loop       // nil without for_each
+	loop              *loop       // nil without for_each; that of the sub-workflow around it
 	when, input, salt *expression // nil when not written
 	pre, post         []rule
 	keyed, loose      *expression // input without what checkpoint.exclude names, and that; nil without it
@@ -147,7 +149,7 @@ type expression struct {
 	canon     sdk.Digest
 	literal   cty.Value // what the expression is, if it is a literal; else NilVal
 	facets    int       // named here and in locals, with repetition; at most maxFacets+1
-	each      bool      // it names each
+	each      bool      // each is named, here or in a local
 	readsFile bool      // here or in a local
 	clock     bool      // timestamp() is called here or in a local
 	bound     *runBound // where something of the run is named, here or in a local; nil if nowhere
@@ -199,6 +201,8 @@ type refExpr struct {
 	optional bool // in an argument of try or can
 	whole    bool // what encloses it passes the value on as it is: objects, lists, parentheses
 	shown    bool // in an argument of nonsensitive
+	paired   bool // of a facet: of one instance, that of the sub-workflow around it
+	order    bool // it is evaluated after what it names, whose value it does not use
 	name     string
 	text     string          // as written, normalised
 	rest     hclv2.Traversal // after what kind and index stand for

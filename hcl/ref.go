@@ -78,7 +78,7 @@ func (r *refExpr) facetValue(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2
 		switch {
 		case r.facet == sdk.FacetOutput:
 			ty = r.sourceType(f, nil)
-		case f.e.p.steps[r.index].loop == nil:
+		case r.paired || f.e.p.steps[r.index].loop == nil:
 			ty = facetType(r.facet)
 		}
 		return r.follow(cty.UnknownVal(ty.WithoutOptionalAttributesDeep()), ctx)
@@ -217,6 +217,7 @@ func (r *refExpr) sourceType(f *frame, text json.RawMessage) cty.Type {
 		ty, loop = f.e.promised[r.index].out, f.e.promised[r.index].loop
 	}
 	switch {
+	case r.kind == refFacet && r.paired: // one of them
 	case r.kind == refFacet && loop != nil && text != nil:
 		return loop.collectionOf(ty, text)
 	case r.kind == refFacet && loop != nil:

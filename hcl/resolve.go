@@ -187,7 +187,7 @@ func (c *compiler) facet(r *refExpr) bool {
 	if i < 0 {
 		return c.subFacet(r, c.p.subs[-1-i])
 	}
-	r.kind, r.index, r.name, r.rest = refFacet, i, name, r.Traversal[3:]
+	r.kind, r.index, r.name, r.rest, r.paired = refFacet, i, name, r.Traversal[3:], c.p.paired
 	return true
 }
 

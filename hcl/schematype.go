@@ -29,13 +29,18 @@ func (w *Workflow) CheckTypes(of func(Use) Schemas) Diagnostics {
 		t.promise(i)
 	}
 	for _, n := range w.impl.order {
-		if i := n - len(w.Steps); i >= 0 {
+		if i := n - len(w.Steps); i >= 0 && w.impl.loopOf(i) != nil {
+			sub := w.impl.loopOf(i)
+			l := *sub.loop
+			t.loop(&l)
+			for _, s := range sub.steps {
+				t.e.promised[s].loop = &l
+			}
+		} else if i >= 0 {
 			t.e.frame(checking, Scope{}).prepare([]int{i})
 			t.ds = append(t.ds, fromHCL(t.e.cells[i].diags)...)
-		} else if l := t.e.promised[n].loop; l != nil {
-			r := &reader{w: w, p: w.impl, check: t.e}
-			r.loop(l)
-			t.ds = append(t.ds, r.ds...)
+		} else if l := t.e.promised[n].loop; l != nil && w.impl.steps[n].set.repeated() == nil {
+			t.loop(l)
 		}
 	}
 	for i := range w.Steps {
@@ -63,6 +68,12 @@ type typeChecker struct {
 	e  *Evaluator
 	of func(Use) Schemas
 	ds Diagnostics
+}
+
+func (t *typeChecker) loop(l *loop) {
+	r := &reader{w: t.p.w, p: t.p, check: t.e}
+	r.loop(l)
+	t.ds = append(t.ds, r.ds...)
 }
 
 func (t *typeChecker) promise(i int) {

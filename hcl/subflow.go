@@ -33,20 +33,26 @@ type fileSet struct {
 // subflow is a step whose work is another workflow. It is no node of the graph:
 // its steps are, its variables and outputs are locals.
 type subflow struct {
-	name    string // as in addresses: "a", "a/step.b"
-	b       *block
-	around  *fileSet // in which it is written
-	set     *fileSet // its own; nil after an error
-	steps   []int    // with those of sub-workflows inside
-	gate    int      // the local that holds its `when` and those around it; -1 without any
-	skips   bool     // its failed steps are skipped
-	sandbox *Sandbox
-	input   map[string]*boundArg
-	ups     []awaited // from depends_on
-	facets  map[sdk.Facet]int
-	whole   int            // the local that holds all outputs
-	results map[string]int // the locals that hold each, with the fallback
-	caught  bool           // it has a fallback
+	name      string // as in addresses: "a", "a/step.b"
+	b         *block
+	around    *fileSet // in which it is written
+	set       *fileSet // its own; nil after an error
+	steps     []int    // with those of sub-workflows inside
+	gate      int      // the local that holds its `when` and those around it; -1 without any
+	skips     bool     // its failed steps are skipped
+	fallsBack string   // where that is so because of a fallback: the sub-workflow that has it
+	sandbox   *Sandbox
+	input     map[string]*boundArg
+	ups       []awaited // from depends_on
+	facets    map[sdk.Facet]int
+	whole     int            // the local that holds all outputs
+	results   map[string]int // the locals that hold each, with the fallback
+	caught    bool           // it has a fallback
+
+	loop        *loop // of its for_each, which its steps share; nil without
+	each        int   // the local that holds it
+	one         int   // with for_each, the local that holds all outputs of one instance
+	concurrency int
 
 	sources, sinks []int // of steps: those that name none of the others, and that none names
 }
@@ -124,11 +130,18 @@ func localRef(i int, text string, at hclv2.Range) *refExpr {
 	}
 }
 
+// facetRef is a reference to a facet of a step that is not written.
+func facetRef(w *Workflow, i int, f sdk.Facet, at hclv2.Range) *refExpr {
+	r := localRef(i, w.Steps[i].Address()+"."+f.String(), at)
+	r.kind, r.facet, r.name, r.whole = refFacet, f, w.Steps[i].Name, false
+	return r
+}
+
 // made is an expression that is put together from parts; uses are its references.
 func made(node hclsyntax.Expression, at hclv2.Range, uses []*refExpr) *expression {
 	x := &expression{node: node, rng: at, uses: uses}
 	for _, u := range uses {
-		if u.kind == refLocal && u.index >= 0 && !slices.Contains(x.locals, u.index) {
+		if u.kind == refLocal && u.index >= 0 && !u.order && !slices.Contains(x.locals, u.index) {
 			x.locals = append(x.locals, u.index)
 		}
 	}
@@ -139,6 +152,9 @@ func made(node hclsyntax.Expression, at hclv2.Range, uses []*refExpr) *expressio
 func (r *reader) declareSubflow(b *block) {
 	sub := &subflow{name: r.p.stepName(b.name), b: b, around: r.fileSet, gate: -1, whole: -1,
 		input: map[string]*boundArg{}, facets: map[sdk.Facet]int{}, results: map[string]int{}}
+	if e := b.expr("for_each"); e != nil && !r.twice(b, sub.address()) {
+		sub.loop, sub.each = &loop{text: r.sourceText(e)}, r.p.newLocal(sub.address()+".for_each", e.Range(), nil)
+	}
 	r.p.subs = append(r.p.subs, sub)
 	r.subs = append(r.subs, sub)
 }
@@ -177,6 +193,9 @@ func (r *reader) openSubflow(sub *subflow) {
 	}
 	names := newScope()
 	names.prefix, names.bound, names.valid = sub.name+"/", true, map[int]int{}
+	if names.paired = r.p.paired || sub.loop != nil; sub.loop != nil {
+		names.prefix = sub.name + AllInstances + "/"
+	}
 	if rel, err := filepath.Rel(r.p.dir, dir); err == nil && rel != "." {
 		names.base = rel
 	}
@@ -209,6 +228,10 @@ func (r *reader) openSubflow(sub *subflow) {
 		outs.Items = append(outs.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.LiteralValueExpr{Val: cty.StringVal(name), SrcRange: at}, ValueExpr: ref})
 	}
 	sub.whole = r.p.newLocal(sub.address()+".output", at, made(&outs, at, uses))
+	if sub.loop != nil {
+		sub.one = sub.whole
+		sub.whole = r.p.newLocal(sub.address()+".output", at, sub.collection(sdk.FacetOutput, sub.one, at))
+	}
 }
 
 // insideItself reports a workflow that stands in itself.
@@ -302,16 +325,29 @@ func (r *reader) subflow(sub *subflow) {
 			r.ds.errorf("invalid-subflow", in.DefRange(), "Block has no meaning on a sub-workflow", "%s belongs to a step with work of its own. Write it in the steps of %s; a sub-workflow has %s, fallback and sandbox.", in.Type, sub.address(), listOf(subflowArgs))
 		}
 	}
-	if e := b.expr("for_each"); e != nil {
-		r.ds.errorf("invalid-subflow", e.Range(), "Sub-workflow has no instances", "This version of the engine runs a sub-workflow once. Write for_each on the steps of %s, and give them the collection as a variable.", sub.address())
+	if sub.loop != nil {
+		sub.loop.x = r.p.compile(&r.ds, b.expr("for_each"), inForEach)
+		r.p.locals[sub.each].expr = sub.loop.x
+		if sub.set != nil && len(sub.steps) == 0 {
+			r.ds.errorf("invalid-subflow", b.expr("for_each").Range(), "Nothing to repeat", "The workflow of %s has no steps. Write an expression with for in place of it.", sub.address())
+			sub.set = nil
+		}
 	}
-	if e := b.expr("concurrency"); e != nil {
+	sub.concurrency = int(r.number(b, "concurrency", 0, 1, 100_000, true))
+	if e := b.expr("concurrency"); e != nil && sub.loop == nil {
 		r.ds.warnf("no-effect", e.Range(), "Argument has no effect", "concurrency bounds the instances of a for_each, and this step has none. Remove it.")
 	}
-	sub.skips = keyword(&r.ds, b, "on_failure", []string{"fail", "skip"}) == "skip" || sub.caught || r.skips()
+	if sub.skips = keyword(&r.ds, b, "on_failure", []string{"fail", "skip"}) == "skip"; sub.caught {
+		sub.skips, sub.fallsBack = true, sub.address()
+		if sub.loop != nil {
+			sub.fallsBack += AllInstances
+		}
+	} else if !sub.skips {
+		sub.skips, sub.fallsBack = r.skips()
+	}
 	sub.sandbox = r.sandbox(b, topBlocks["step"])
 	sub.ups = r.dependsOn(b.expr("depends_on"))
-	when := r.p.compile(&r.ds, b.expr("when"), inWhen)
+	when := sub.after(r.p.compile(&r.ds, b.expr("when"), sub.place(inWhen)))
 	if sub.caught && when != nil {
 		r.ds.errorf("invalid-subflow", when.rng, "Fallback of a step that may be skipped", "%s has a fallback, which cannot tell what was skipped from what failed. Write the condition in its steps, or take the fallback out and write try(…) where its outputs are used.", sub.address())
 	}
@@ -325,8 +361,14 @@ func (r *reader) subflow(sub *subflow) {
 	r.subFallback(sub)
 }
 
-// skips reports whether failed steps of the files that are being read are skipped.
-func (r *reader) skips() bool { return r.sub != nil && r.sub.skips }
+// skips reports whether failed steps of the files that are being read are skipped,
+// and which sub-workflow answers for them.
+func (r *reader) skips() (yes bool, fallsBack string) {
+	if r.sub == nil {
+		return false, ""
+	}
+	return r.sub.skips, r.sub.fallsBack
+}
 
 // gated is a condition together with that of the sub-workflow around it; nil
 // without either.
@@ -367,12 +409,12 @@ func (r *reader) subInput(sub *subflow) {
 		case sub.input[key] != nil:
 			r.ds.errorf("duplicate-key", at, "Duplicate key", "The key %q is already in this object, at %s. Remove one of the two.", key, rangeOf(sub.input[key].at))
 		default:
-			sub.input[key] = &boundArg{r.p.compile(&r.ds, it.ValueExpr, inSubflow), at}
+			sub.input[key] = &boundArg{sub.after(r.p.compile(&r.ds, it.ValueExpr, sub.place(inSubflow))), at}
 		}
 	}
 }
 
-var inSubflow = place{what: "the input of a sub-workflow", roots: append(slices.Clip(everywhere), "secret")}
+var inSubflow = place{what: "the input of a sub-workflow", roots: append(slices.Clip(everywhere), "secret"), loops: true}
 
 // subFallback reads the answers that stand for the outputs of a sub-workflow that
 // failed.
@@ -406,7 +448,7 @@ func (r *reader) subFallback(sub *subflow) {
 			continue
 		}
 		given[name] = true
-		answer := r.p.compile(&r.ds, it.ValueExpr, inSubflow)
+		answer := sub.after(r.p.compile(&r.ds, it.ValueExpr, sub.place(inSubflow)))
 		ref := localRef(own, sub.address()+".output."+name, answer.rng)
 		ref.optional, ref.whole = true, false
 		node := &tryExpr{&hclsyntax.FunctionCallExpr{Name: "try", Args: []hclsyntax.Expression{ref, answer.node}, NameRange: answer.rng, OpenParenRange: answer.rng, CloseParenRange: answer.rng}}
@@ -434,7 +476,7 @@ func (c *compiler) subFacet(r *refExpr, sub *subflow) bool {
 		return true
 	}
 	r.facet, r.index = 0, sub.whole
-	if len(r.rest) == 0 {
+	if len(r.rest) == 0 || sub.loop != nil {
 		return true
 	}
 	part := jsonPath(r.rest[:1])

@@ -38,7 +38,14 @@ func (r *reader) joinSubflows() {
 			}
 		}
 		for facet, at := range sub.facets {
-			r.p.locals[at].expr = sub.status(r.w, facet)
+			x := sub.status(r.w, facet)
+			if sub.loop != nil {
+				x = sub.collection(facet, r.p.newLocal(r.p.locals[at].name, sub.b.header(), x), sub.b.header())
+			}
+			r.p.locals[at].expr = x
+		}
+		if sub.loop != nil {
+			sub.watch(r)
 		}
 	}
 	r.settleWaits(r.fileSet, named)
@@ -84,30 +91,36 @@ func (r *reader) namedSteps() [][]int {
 		return named
 	}
 	for i := range p.steps {
-		seen := map[int]bool{}
-		var stack []*refExpr
-		for _, x := range p.steps[i].expressions() {
-			if x != nil {
-				stack = append(stack, x.uses...)
-			}
+		named[i] = p.namedBy(p.steps[i].expressions()...)
+	}
+	return named
+}
+
+// namedBy lists the steps that expressions name, with repetition.
+func (p *program) namedBy(xs ...*expression) (steps []int) {
+	seen := map[int]bool{}
+	var stack []*refExpr
+	for _, x := range xs {
+		if x != nil {
+			stack = append(stack, x.uses...)
 		}
-		for len(stack) > 0 {
-			u := stack[len(stack)-1]
-			stack = stack[:len(stack)-1]
-			switch {
-			case u.kind == refFacet:
-				named[i] = append(named[i], u.index)
-			case u.kind == refLocal && !seen[u.index]:
-				seen[u.index] = true
-				if x := p.locals[u.index].expr; x != nil {
-					stack = append(stack, x.uses...)
-				} else {
-					named[i] = append(named[i], p.facetSteps(u.index)...)
-				}
+	}
+	for len(stack) > 0 {
+		u := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		switch {
+		case u.kind == refFacet:
+			steps = append(steps, u.index)
+		case u.kind == refLocal && !seen[u.index]:
+			seen[u.index] = true
+			if x := p.locals[u.index].expr; x != nil {
+				stack = append(stack, x.uses...)
+			} else {
+				steps = append(steps, p.facetSteps(u.index)...)
 			}
 		}
 	}
-	return named
+	return steps
 }
 
 // facetSteps are the steps behind a facet of a sub-workflow, whose expression is

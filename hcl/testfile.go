@@ -194,16 +194,7 @@ func (r *reader) testRun(b *block, run *TestRun, earlier map[string]int) {
 	r.check.resize()
 	r.checkRules(run.asserts)
 	for _, in := range b.inner(&r.ds, "override_step", t) {
-		step, _, _ := strings.Cut(in.name, "[")
-		names := make([]string, len(r.w.Steps))
-		for i := range r.w.Steps {
-			names[i] = r.w.Steps[i].Name
-		}
-		name := strings.TrimPrefix(step, "step.")
-		if !slices.Contains(names, name) {
-			r.ds.errorf("unknown-step", in.header(), "Unknown step", "There is no step %q in this workflow.%s", name, orPossible(DidYouMean(name, names), names))
-		}
-		run.answers = append(run.answers, r.testAnswers(in, testAnswers{step: "step." + strings.TrimPrefix(in.name, "step.")}))
+		run.answers = append(run.answers, r.testAnswers(in, testAnswers{step: r.overridden(in)}))
 	}
 	for _, mock := range b.inner(&r.ds, "mock_plugin", t) {
 		if _, known := r.p.pluginIndex[mock.name]; !known {
@@ -228,6 +219,25 @@ func (r *reader) testRun(b *block, run *TestRun, earlier map[string]int) {
 			run.Resume = i
 		}
 	}
+}
+
+// overridden is the address of the step or instance that an override_step names.
+func (r *reader) overridden(b *block) string {
+	step, instance, err := SplitAddress("step." + strings.TrimPrefix(b.name, "step."))
+	if err != nil {
+		r.ds.errorf("unknown-step", b.header(), "Unknown step", "%s.", sentence(err))
+		return ""
+	}
+	names := make([]string, len(r.w.Steps))
+	for i := range r.w.Steps {
+		s := &r.w.Steps[i]
+		if names[i] = s.Name; s.Address() == step || strings.ReplaceAll(s.Address(), AllInstances, "") == step {
+			return InstanceAddress(s.Address(), instance)
+		}
+	}
+	name := strings.TrimPrefix(step, "step.")
+	r.ds.errorf("unknown-step", b.header(), "Unknown step", "There is no step %q in this workflow.%s", name, orPossible(DidYouMean(name, names), names))
+	return ""
 }
 
 func (r *reader) testAnswers(b *block, a testAnswers) testAnswers {

@@ -122,7 +122,7 @@ type Step struct {
 	WhenFacets, EachFacets, KeyFacets int
 
 	HasWhen  bool
-	EachWhen bool // `when` names each: it is judged for each instance
+	EachWhen bool // `when` names each, or an instance: it is judged for each instance
 	ForEach  bool
 	// Pair is the step Y when for_each is nothing but step.Y.output, directly
 	// or by way of locals, and Y has a for_each itself: instance k needs
@@ -131,7 +131,8 @@ type Step struct {
 
 	Concurrency                   int           // attempts of its instances at once; 0 = the run's
 	Timeout                       time.Duration // of one attempt; 0 = the manifest's, else the host's default
-	SkipOnFailure                 bool          // on_failure = skip
+	SkipOnFailure                 bool          // on_failure = skip, or FallsBack
+	FallsBack                     string        // the sub-workflow around it whose fallback answers when it fails; "" for none
 	Retry                         []Retry
 	Fallbacks                     []Fallback // in the order in which they are tried
 	Preconditions, Postconditions int        // how many there are
@@ -186,7 +187,10 @@ type FacetRef struct {
 	Facet sdk.Facet
 	Kind  RefKind
 	Order bool // from depends_on: its value is not used, only its digest
-	Range Range
+	// Paired says that both steps are in one sub-workflow with for_each: an
+	// instance names that of the same key, and waits for no other.
+	Paired bool
+	Range  Range
 }
 
 // Retry is one retry block with its defaults filled in.

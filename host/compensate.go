@@ -211,9 +211,9 @@ func (r *run) undos(ctx context.Context) ([]undo, error) {
 		switch {
 		case rec.Context.Instances != nil: // its instances are undone
 		case known:
-			done = append(done, undo{step: i, address: instanceAddress(hd.Step, hd.Instance), head: hd, input: rec.Context.Undo})
+			done = append(done, undo{step: i, address: hcl.InstanceAddress(hd.Step, hd.Instance), head: hd, input: rec.Context.Undo})
 		case rec.Context.Undo != nil:
-			done = append(done, undo{step: -1, address: instanceAddress(hd.Step, hd.Instance), head: hd, input: rec.Context.Undo})
+			done = append(done, undo{step: -1, address: hcl.InstanceAddress(hd.Step, hd.Instance), head: hd, input: rec.Context.Undo})
 		}
 	}
 	slices.SortFunc(done, func(a, b undo) int { return int(b.head.Seq) - int(a.head.Seq) })

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +45,11 @@ type flowStep struct {
 	volatile  bool // its output is not kept
 	sanitizer *checkpoint.Sanitizer
 	follows   int32 // the step whose instances this one's are paired with; -1: it evaluates its own for_each
-	grant     grant
+	// In a sub-workflow with for_each, its instances name those of the same key of
+	// the steps beside it, and some may name its own.
+	beside []int32
+	ahead  bool
+	grant  grant
 }
 
 // UntypedStep is the only step type of a plugin without a manifest.
@@ -281,8 +284,15 @@ func (f *Flow) link() (err error) {
 			fs.effects = max(fs.effects, sdk.EffectsWrite)
 		}
 		fs.follows = -1
-		if k := slices.IndexFunc(rs, func(r recovery.Ref) bool { return r.Paired }); k >= 0 {
-			fs.follows = rs[k].Step
+		for k := range rs {
+			switch ofEach := k >= s.WhenFacets && k < s.WhenFacets+s.EachFacets; {
+			case !rs[k].Paired:
+			case ofEach:
+				fs.follows = rs[k].Step
+			default:
+				fs.beside = append(fs.beside, rs[k].Step)
+				f.steps[rs[k].Step].ahead = true
+			}
 		}
 		switch s.Reuse {
 		case hcl.ReuseDefault:
@@ -297,6 +307,7 @@ func (f *Flow) link() (err error) {
 		if fs.effects.Changes() {
 			keep = append(keep, int32(i))
 		}
+		fs.ahead = f.steps[i].ahead
 		f.steps[i] = fs
 	}
 	if f.graph, err = recovery.NewGraph(nodes); err != nil {
@@ -342,12 +353,12 @@ func refs(s *hcl.Step) []recovery.Ref {
 	for k, r := range s.Facets {
 		rs[k] = recovery.Ref{Step: int32(r.Step), Facet: r.Facet, Kind: kinds[r.Kind], Order: r.Order}
 		ofEach := k >= s.WhenFacets && k < s.WhenFacets+s.EachFacets
-		rs[k].Paired = ofEach && s.ForEach && r.Step == s.Pair
+		rs[k].Paired = r.Paired || ofEach && s.ForEach && r.Step == s.Pair
 		whole = whole || !ofEach && r.Step == s.Pair
 	}
 	if whole {
 		for k := range rs {
-			rs[k].Paired = false
+			rs[k].Paired = s.Facets[k].Paired
 		}
 	}
 	return rs

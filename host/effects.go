@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
@@ -44,7 +45,7 @@ func (s *session) resume(ctx context.Context) error {
 	for i := range s.f.steps {
 		st := &s.f.steps[i]
 		s.policies[i] = stepPolicy{Effects: st.effects, Retry: retries(st.Retry), HasWhen: st.HasWhen,
-			ForEach: st.ForEach, EachWhen: st.EachWhen, Concurrency: int32(st.Concurrency), SkipOnFailure: st.SkipOnFailure}
+			ForEach: st.ForEach, EachWhen: st.EachWhen, Beside: len(st.beside) > 0, Concurrency: int32(st.Concurrency), SkipOnFailure: st.SkipOnFailure}
 		for k := range st.Fallbacks {
 			s.policies[i].Fallbacks = append(s.policies[i].Fallbacks, st.Fallbacks[k].On)
 		}
@@ -54,7 +55,7 @@ func (s *session) resume(ctx context.Context) error {
 			s.record.Reruns = map[string]int{}
 		}
 		for name := range s.reruns[i] {
-			s.record.Reruns[instanceAddress(s.f.steps[i].address, name)]++
+			s.record.Reruns[hcl.InstanceAddress(s.f.steps[i].address, name)]++
 		}
 		if s.reruns[i] == nil {
 			s.record.Reruns[s.f.steps[i].address]++
@@ -85,7 +86,7 @@ func (s *session) readPast(ctx context.Context) error {
 	ended := map[string][]*checkpoint.Head{} // by address: what the chain has of it
 	for hd := range s.index.Heads() {
 		if hd.Chain == s.record.Chain {
-			address := instanceAddress(hd.Step, hd.Instance)
+			address := hcl.InstanceAddress(hd.Step, hd.Instance)
 			ended[address] = append(ended[address], hd)
 		}
 	}
@@ -113,7 +114,7 @@ func (s *session) countAttempts(ctx context.Context) error {
 		if end := a.Started.Add(a.Took); end.After(last) {
 			last = end
 		}
-		s.tried(instanceAddress(a.Step, a.Instance), a.Attempt)
+		s.tried(hcl.InstanceAddress(a.Step, a.Instance), a.Attempt)
 	}
 	if s.previous.Status == checkpoint.RunRunning {
 		s.record.Live += last.Sub(s.record.Since)
@@ -143,11 +144,11 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 	failed := map[string]bool{} // attempts that said themselves that they failed
 	for _, a := range attempts {
 		if a.Error != nil && !ambiguous(a.Error) {
-			failed[fmt.Sprint(instanceAddress(a.Step, a.Instance), " ", a.Attempt)] = true
+			failed[fmt.Sprint(hcl.InstanceAddress(a.Step, a.Instance), " ", a.Attempt)] = true
 		}
 	}
 	for _, in := range intents {
-		address := instanceAddress(in.Step, in.Instance)
+		address := hcl.InstanceAddress(in.Step, in.Instance)
 		if run == s.record.ID {
 			s.tried(address, in.Attempt)
 		}
@@ -220,7 +221,7 @@ func (r *run) blockedNow(w *work) *sdk.Error {
 // flow no longer has.
 func (s *session) effect(w *work, st *flowStep) *sdk.Error {
 	w.effect = effectOf(st.StepType, w.inputs)
-	address := instanceAddress(st.address, w.in.Name)
+	address := hcl.InstanceAddress(st.address, w.in.Name)
 	if s.answer(w.step, w.in.Name) == nil && (w.inst < 0 && !s.rerun(w.step, "") || w.inst >= 0 && !w.in.Rerun) {
 		if in := s.past.open[address]; in != nil && in.Effect == w.effect {
 			w.idem = in.IdempotencyKey
@@ -228,7 +229,7 @@ func (s *session) effect(w *work, st *flowStep) *sdk.Error {
 		}
 		if in := s.past.gone[w.effect]; in != nil && st.effects.Changes() {
 			if st.effects == sdk.EffectsOnce {
-				return outcomeUnknown(address, fmt.Sprintf("as %s, attempt %d of run %s was started and its end was not seen", instanceAddress(in.Step, in.Instance), in.Attempt, in.Run))
+				return outcomeUnknown(address, fmt.Sprintf("as %s, attempt %d of run %s was started and its end was not seen", hcl.InstanceAddress(in.Step, in.Instance), in.Attempt, in.Run))
 			}
 			w.idem = in.IdempotencyKey
 			return nil

@@ -10,6 +10,9 @@ import (
 
 func (m *machine) workEnded(s signal) {
 	i := s.node
+	for _, f := range s.known {
+		m.known(f.step, f.states)
+	}
 	switch s.end {
 	case endResult, endSkipped:
 		m.stage[i] = stagePutting

@@ -51,11 +51,10 @@ func (h *Host) Explain(ctx context.Context, f *Flow, values *hcl.Values, o RunOp
 }
 
 func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, step string) (*Explanation, error) {
-	is, names, err := f.units([]string{step})
+	i, name, err := f.only(step)
 	if err != nil {
 		return nil, err
 	}
-	i := is[0]
 	s, err := h.prepare(ctx, f, in, o)
 	if err != nil {
 		return nil, err
@@ -69,7 +68,7 @@ func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, st
 		Version: version(f, st.Plugin), Artifact: a.Digest, Timeout: st.timeout, Volatile: st.volatile,
 		Keys: Keys{Local: s.defs[i].Local}, Lineage: []ExplainedFacet{}, Changes: []recovery.Change{},
 	}
-	for name := range names[i] { // at most one
+	if name != "" {
 		return e, r.explainInstance(ctx, i, name, e)
 	}
 	r.instances(ctx, i, &e.PlannedStep)

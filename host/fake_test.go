@@ -271,7 +271,7 @@ func (k *fake) Step(string, loader.Limits) (sdk.Step, error) {
 		name := strings.TrimPrefix(req.Step, "step.")
 		k.counts[name]++
 		if req.Instance != "" {
-			k.counts[instanceAddress(name, req.Instance)]++
+			k.counts[hcl.InstanceAddress(name, req.Instance)]++
 		}
 		k.keys[name] = append(k.keys[name], req.IdempotencyKey)
 		k.mu.Unlock()

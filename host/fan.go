@@ -48,12 +48,12 @@ func (m *machine) over(i int32) bool { return !m.needed[i] || m.stage[i] == stag
 
 // early: the instances of step i are made before everything that it names has
 // ended, and judge the rest one by one: because `when` is asked of each, or
-// because each follows an instance of another step.
+// because each names instances of other steps.
 func (m *machine) early(i int32) bool {
 	if !m.steps[i].ForEach {
 		return false
 	}
-	if m.steps[i].EachWhen {
+	if m.steps[i].EachWhen || m.steps[i].Beside {
 		return true
 	}
 	for _, r := range m.g.EachRefs(i) {
@@ -64,9 +64,14 @@ func (m *machine) early(i int32) bool {
 	return false
 }
 
-// unpaired are those of refs that mean a whole step.
-func (m *machine) unpaired(refs []recovery.Ref) (out []recovery.Ref) {
-	for _, r := range refs {
+// unpaired are the facets of `when` and for_each of step i that mean a whole step.
+func (m *machine) unpaired(i int32) (out []recovery.Ref) {
+	for _, r := range m.g.WhenRefs(i) {
+		if !r.Paired {
+			out = append(out, r)
+		}
+	}
+	for _, r := range m.g.EachRefs(i) {
 		if !r.Paired || m.fan(r.Step) == nil {
 			out = append(out, r)
 		}
@@ -78,7 +83,7 @@ func (m *machine) unpaired(refs []recovery.Ref) (out []recovery.Ref) {
 // for_each follows another's instances, those are known.
 func (m *machine) expandable(i int32) bool {
 	for _, r := range m.g.WhenRefs(i) {
-		if !m.over(r.Step) {
+		if !m.over(r.Step) && !r.Paired {
 			return false
 		}
 	}
@@ -118,15 +123,8 @@ func (m *machine) expand(i int32, tried []int32) {
 	m.fans[i] = f
 	m.stage[i] = stageFanned
 	for _, a := range tried {
-		m.owner = append(m.owner, i)
-		m.state = append(m.state, sdk.Pending)
-		m.needed = append(m.needed, true)
-		m.stage = append(m.stage, stageWaiting)
-		m.unmetWhen = append(m.unmetWhen, 0)
-		m.attempt = append(m.attempt, max(a, 0))
-		m.tries = append(m.tries, nil)
-		m.first = append(m.first, 0)
-		m.effects = append(m.effects, 0)
+		m.enterNode(i)
+		m.attempt[len(m.attempt)-1] = max(a, 0)
 	}
 	m.open += int(f.n)
 	for k := range f.n {
@@ -146,10 +144,35 @@ func (m *machine) expand(i int32, tried []int32) {
 	}
 }
 
+// known enters the instances of a step that has ended by a record, which those
+// of the steps beside it name.
+func (m *machine) known(i int32, states []sdk.State) {
+	f := &fan{base: int32(len(m.state)), n: int32(len(states)), first: -1}
+	m.fans[i] = f
+	for _, s := range states {
+		m.enterNode(i)
+		k := len(m.state) - 1
+		m.state[k], m.needed[k], m.stage[k] = s, false, stageEnded
+	}
+}
+
+// enterNode makes a node for an instance of step i.
+func (m *machine) enterNode(i int32) {
+	m.owner = append(m.owner, i)
+	m.state = append(m.state, sdk.Pending)
+	m.needed = append(m.needed, true)
+	m.stage = append(m.stage, stageWaiting)
+	m.unmetWhen = append(m.unmetWhen, 0)
+	m.attempt = append(m.attempt, 0)
+	m.tries = append(m.tries, nil)
+	m.first = append(m.first, 0)
+	m.effects = append(m.effects, 0)
+}
+
 // considerFan looks at the instances of step i after an upstream has ended.
 func (m *machine) considerFan(i int32) {
 	f := m.fans[i]
-	if m.unmet[i] > 0 && !m.steps[i].EachWhen {
+	if m.unmet[i] > 0 && !m.steps[i].EachWhen && !m.steps[i].Beside {
 		return // those that are paired are looked at one by one
 	}
 	for k := range f.n {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -209,7 +210,7 @@ func TestChainWithoutBarrier(t *testing.T) {
 	s := newScene(t)
 	below := make(chan struct{})
 	s.run = func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
-		switch instanceAddress(req.Step, req.Instance) {
+		switch hcl.InstanceAddress(req.Step, req.Instance) {
 		case "step.x[2]": // ends only when y[0] has run
 			select {
 			case <-below:

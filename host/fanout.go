@@ -23,6 +23,7 @@ type unit struct{ step, inst int32 }
 // instance has ended, before anybody who reads it is started.
 type fanout struct {
 	list     bool
+	recorded bool                // read from the record of the whole, which stands for them
 	each     []hcl.Each          // Value is nil where it is the output of the instance that is followed
 	in       []recovery.Instance // Each of paired ones is only known when they are decided
 	when     []bool              // `when` was evaluated and true
@@ -68,24 +69,7 @@ func (r *run) instance(u unit) string {
 }
 
 func (r *run) address(u unit) string {
-	return instanceAddress(r.s.f.steps[u.step].address, r.instance(u))
-}
-
-func instanceAddress(step, name string) string {
-	if name == "" {
-		return step
-	}
-	return step + "[" + name + "]"
-}
-
-// instanceName is a key as it stands in an address: 0, "k".
-func instanceName(key json.RawMessage) string {
-	var s string
-	if json.Unmarshal(key, &s) != nil {
-		return string(key)
-	}
-	b, _ := sdk.Marshal(s) // one spelling, whatever escapes the key was written with
-	return string(b)
+	return hcl.InstanceAddress(r.s.f.steps[u.step].address, r.instance(u))
 }
 
 // above is the stored instance that u follows, if that was skipped.
@@ -99,7 +83,8 @@ func (r *run) above(u unit) (hcl.InstanceResult, bool) {
 
 // counted: u is one of the units that Counts counts.
 func (r *run) counted(u unit) bool {
-	return u.inst >= 0 || r.fanouts[u.step] == nil || len(r.fanouts[u.step].each) == 0
+	f := r.fanouts[u.step]
+	return u.inst >= 0 || f == nil || f.recorded || len(f.each) == 0
 }
 
 // tried is how many attempts of u the run has made before this continuation.
@@ -135,7 +120,11 @@ func (r *run) expand(w *work) {
 			if !w.evaluated(nil, diags) {
 				return
 			}
-			f.in[k] = recovery.Instance{Name: instanceName(x.Each[k].Key), Each: d, Occurrence: seen[d]}
+			f.in[k] = recovery.Instance{Name: hcl.InstanceName(x.Each[k].Key), Each: d, Paired: len(st.beside) > 0}
+			if f.in[k].Paired { // what it is given differs by more than each
+				d = sdk.Sum(x.Each[k].Value)
+			}
+			f.in[k].Occurrence = seen[d]
 			seen[d]++
 		}
 	}
@@ -149,7 +138,13 @@ func (r *run) expand(w *work) {
 	for name := range s.reruns[w.step] {
 		if !slices.ContainsFunc(f.in, func(in recovery.Instance) bool { return in.Name == name }) {
 			w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Code: "rerun", Message: fmt.Sprintf(
-				"there is no instance %s to rerun; %s has %d: see engine show", instanceAddress(st.address, name), st.address, len(f.in))})
+				"there is no instance %s to rerun; %s has %d: see engine show", hcl.InstanceAddress(st.address, name), st.address, len(f.in))})
+			return
+		}
+	}
+	if len(st.beside) > 0 {
+		if err := r.beside(w); err != nil {
+			w.fatal = err
 			return
 		}
 	}
@@ -161,7 +156,7 @@ func (r *run) expand(w *work) {
 	}
 	for k := range f.in {
 		f.in[k].Rerun, f.in[k].Set = s.rerun(w.step, f.in[k].Name), s.answer(w.step, f.in[k].Name) != nil
-		f.attempts[k] = s.tries[instanceAddress(st.address, f.in[k].Name)]
+		f.attempts[k] = s.tries[hcl.InstanceAddress(st.address, f.in[k].Name)]
 		if _, skipped := f.above[f.in[k].Name]; skipped {
 			f.attempts[k] = followsSkipped
 		}
@@ -185,7 +180,7 @@ func (r *run) skippedIn(step int32) (map[string]hcl.InstanceResult, error) {
 		}
 		name := strconv.Itoa(k)
 		if !res.List {
-			name = instanceName(in.Key)
+			name = hcl.InstanceName(in.Key)
 		}
 		if skipped == nil {
 			skipped = map[string]hcl.InstanceResult{}

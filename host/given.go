@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -25,22 +24,14 @@ type given map[int32]map[string]json.RawMessage
 func (f *Flow) givens(set map[string]json.RawMessage) (given, error) {
 	g := given{}
 	for _, address := range slices.Sorted(maps.Keys(set)) {
-		is, names, err := f.units([]string{address})
+		i, name, err := f.only(address)
 		if err != nil {
 			return nil, err
 		}
-		i := is[0]
-		answers := map[string]json.RawMessage{}
-		switch {
-		case f.steps[i].ForEach && names[i] == nil:
+		answers := map[string]json.RawMessage{name: set[address]}
+		if f.steps[i].ForEach && name == "" {
 			if answers, err = members(address, set[address]); err != nil {
 				return nil, err
-			}
-		case names[i] == nil:
-			answers[""] = set[address]
-		default:
-			for name := range names[i] {
-				answers[name] = set[address]
 			}
 		}
 		if g[i] == nil {
@@ -48,7 +39,7 @@ func (f *Flow) givens(set map[string]json.RawMessage) (given, error) {
 		}
 		for name, v := range answers {
 			if g[i][name] != nil {
-				return nil, &UsageError{"--set gives the answer of " + instanceAddress(f.steps[i].address, name) + " twice"}
+				return nil, &UsageError{"--set gives the answer of " + hcl.InstanceAddress(f.steps[i].address, name) + " twice"}
 			}
 			g[i][name] = v
 		}
@@ -96,7 +87,7 @@ func (s *session) give(set map[string]json.RawMessage) (err error) {
 			}
 			if err != nil {
 				diags = append(diags, hcl.Diagnostic{Code: "bad-set", Subject: st.Range,
-					Summary: fmt.Sprintf("The value of --set is no answer of %s", instanceAddress(st.address, name)), Detail: sentence(err.Error())})
+					Summary: fmt.Sprintf("The value of --set is no answer of %s", hcl.InstanceAddress(st.address, name)), Detail: sentence(err.Error())})
 			}
 		}
 	}
@@ -122,7 +113,7 @@ func (s *session) strangers(step int32, in []recovery.Instance) (names []string)
 	}
 	for name := range s.given[step] {
 		if !known[name] {
-			names = append(names, instanceAddress(s.f.steps[step].address, name))
+			names = append(names, hcl.InstanceAddress(s.f.steps[step].address, name))
 		}
 	}
 	slices.Sort(names)
@@ -270,12 +261,4 @@ func supplied(h *checkpoint.Head) string {
 		return ""
 	}
 	return "operator-supplied in run " + string(h.Run)
-}
-
-// quoted is an address as it stands in a shell.
-func quoted(address string) string {
-	if strings.ContainsAny(address, `["`) {
-		return "'" + strings.ReplaceAll(address, "'", `'\''`) + "'"
-	}
-	return address
 }

@@ -31,6 +31,7 @@ func (r *run) foreseeInstances(i int32) {
 	}
 	w := &work{unit: unit{i, -1}, ctx: r.ctx}
 	if r.expand(w); w.fanout != nil {
+		r.knows(w)
 		r.fanouts[i] = w.fanout
 	}
 }
@@ -73,7 +74,7 @@ func (r *run) instances(ctx context.Context, i int32, ps *PlannedStep) {
 // explainInstance says of one instance what explain says of a step.
 func (r *run) explainInstance(ctx context.Context, i int32, name string, e *Explanation) error {
 	s, st := r.s, &r.s.f.steps[i]
-	e.Step, e.Keys = instanceAddress(st.address, name), Keys{Local: s.defs[i].Instance}
+	e.Step, e.Keys = hcl.InstanceAddress(st.address, name), Keys{Local: s.defs[i].Instance}
 	whole := e.PlannedStep
 	e.PlannedStep = PlannedStep{Step: e.Step, Action: whole.Action, Reason: whole.Reason, Effects: whole.Effects, Native: whole.Native}
 	if r.fanouts[i] == nil {
@@ -133,7 +134,7 @@ func (r *run) foreseeInstance(w *work, e *Explanation) (known bool) {
 		h := w.reused
 		e.Action, e.Reason, e.Checkpoint, e.Saved, e.Tokens = "reuse", "unchanged", h.ID, h.Took, h.Tokens
 		if h.Step != s.f.steps[i].address || h.Instance != w.in.Name {
-			e.Reason = "moved from " + instanceAddress(h.Step, h.Instance)
+			e.Reason = "moved from " + hcl.InstanceAddress(h.Step, h.Instance)
 		}
 	}
 	return true
@@ -142,13 +143,13 @@ func (r *run) foreseeInstance(w *work, e *Explanation) (known bool) {
 func unknownInstance(step, name string, f *fanout) error {
 	names := make([]string, len(f.in))
 	for k := range f.in {
-		names[k] = instanceAddress(step, f.in[k].Name)
+		names[k] = hcl.InstanceAddress(step, f.in[k].Name)
 	}
 	have := "it has none"
 	if n := len(names); n > 0 {
 		have = fmt.Sprintf("it has %d, %s to %s", n, names[0], names[n-1])
 	}
-	return &UsageError{fmt.Sprintf("%s has no instance %s; %s.%s", step, name, have, hcl.DidYouMean(instanceAddress(step, name), names))}
+	return &UsageError{fmt.Sprintf("%s has no instance %s; %s.%s", step, name, have, hcl.DidYouMean(hcl.InstanceAddress(step, name), names))}
 }
 
 // explainRecord takes the record into e, and what of it can be read back.

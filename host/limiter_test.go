@@ -36,7 +36,7 @@ func (x *traffic) run(ctx context.Context, req *sdk.Request) (*sdk.Response, err
 	x.mu.Lock()
 	n := len(x.starts)
 	x.starts = append(x.starts, time.Since(x.began))
-	x.who = append(x.who, instanceAddress(req.Step, req.Instance))
+	x.who = append(x.who, hcl.InstanceAddress(req.Step, req.Instance))
 	x.under++
 	x.most = max(x.most, x.under)
 	x.mu.Unlock()

@@ -30,6 +30,7 @@ type run struct {
 
 	results      []result             // by step
 	fanouts      []*fanout            // by step: its instances, once they are known
+	recorded     recorded             // instances of steps that ended by their records
 	units        []unit               // of the machine's nodes behind the steps
 	conditionMet []bool               // by step: `when` was evaluated and true
 	blocked      map[int32]*sdk.Error // steps that must not start
@@ -294,6 +295,7 @@ func (r *run) answer(w *work) {
 	}
 	sig := signal{kind: w.kind, node: w.node, end: w.end, err: w.err}
 	if w.kind == sigEnded {
+		sig.known = r.knows(w)
 		w.cancel(nil)
 		for _, u := range w.usage {
 			r.spent = operation.Add(r.spent, u)

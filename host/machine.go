@@ -65,6 +65,7 @@ type stepPolicy struct {
 
 	ForEach       bool
 	EachWhen      bool          // `when` is asked for each instance
+	Beside        bool          // each names the instances of the same key of other steps
 	Concurrency   int32         // instances at once; 0 = no bound of their own
 	SkipOnFailure bool          // a failure counts as skipped
 	Fallbacks     [][]sdk.Class // the classes that each catches, in their order
@@ -225,7 +226,7 @@ func (m *machine) consider(i int32) {
 		if !m.expandable(i) {
 			return
 		}
-		refs = m.unpaired(m.g.Refs(i)[:len(m.g.WhenRefs(i))+len(m.g.EachRefs(i))])
+		refs = m.unpaired(i)
 	case m.unmet[i] > 0:
 		return
 	}

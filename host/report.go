@@ -1,6 +1,7 @@
 package host
 
 import (
+	"strings"
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -61,10 +62,10 @@ func (r *run) noted(c command) {
 		e.Type = EventSkipped
 		switch {
 		case c.err != nil:
-			e.Reason = "failed, and on_failure = skip"
+			e.Reason = "failed, and " + r.s.excuse(u.step, r.instance(u))
 			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err})
 		case w != nil && w.failure != nil:
-			e.Attempt, e.Reason, e.Error = 0, failedBefore, w.failure
+			e.Attempt, e.Reason, e.Error = 0, r.s.failedBefore(u.step, r.instance(u)), w.failure
 			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(res.attempts), Error: w.failure})
 			res.state = sdk.Skipped
 		default:
@@ -119,9 +120,23 @@ func (r *run) fallbackName(i int32, k int) string {
 	return "a fixed output"
 }
 
-// failedBefore is the reason of a step that failed and was skipped in an earlier
-// process of the run.
-const failedBefore = "failed earlier in this run, and on_failure = skip"
+// excuse says why a failure of a step or instance counts as a skip.
+func (s *session) excuse(step int32, instance string) string {
+	switch by := s.f.steps[step].FallsBack; {
+	case by == "":
+		return "on_failure = skip"
+	case instance != "" && strings.Contains(by, hcl.AllInstances):
+		return hcl.InstanceAddress(by, instance) + " falls back"
+	default:
+		return by + " falls back"
+	}
+}
+
+// failedBefore is the reason of a step or instance that failed and was skipped in
+// an earlier process of the run.
+func (s *session) failedBefore(step int32, instance string) string {
+	return "failed earlier in this run, and " + s.excuse(step, instance)
+}
 
 // answered notes a step or instance whose answer is a fallback's. A collection
 // is as good as its instances, which are noted themselves.
@@ -158,7 +173,7 @@ func (r *run) skipReason(u unit, w *work) string {
 		if refs[k].Paired && u.inst >= 0 && r.fanouts[of.step] != nil {
 			of.inst = u.inst
 		} else if in, ok := r.above(u); ok && refs[k].Paired {
-			above := instanceAddress(r.s.f.steps[of.step].address, r.instance(u))
+			above := hcl.InstanceAddress(r.s.f.steps[of.step].address, r.instance(u))
 			if in.Error != nil {
 				return "upstream_failed: " + above + " failed"
 			}
@@ -193,7 +208,7 @@ func (r *run) reused(u unit, h *checkpoint.Head, late bool) {
 		return
 	case u.inst >= 0 && h.Step == r.s.f.steps[i].address:
 		if h.Instance != r.instance(u) {
-			e.Reason = "moved from " + instanceAddress(h.Step, h.Instance)
+			e.Reason = "moved from " + hcl.InstanceAddress(h.Step, h.Instance)
 		}
 	case h.Step != "" && h.Step != r.s.f.steps[i].address:
 		e.Reason = "same computation as " + h.Step

@@ -39,7 +39,7 @@ func (s *scene) Load(context.Context, *loader.Artifact) (loader.Plugin, error) {
 func (s *scene) Close() error                                                  { return nil }
 func (s *scene) Step(name string, _ loader.Limits) (sdk.Step, error) {
 	return sdk.StepFunc(func(ctx context.Context, req *sdk.Request, _ sdk.Host) (*sdk.Response, error) {
-		address := strings.TrimPrefix(instanceAddress(req.Step, req.Instance), "step.")
+		address := strings.TrimPrefix(hcl.InstanceAddress(req.Step, req.Instance), "step.")
 		if name == "other" || name == "judge" {
 			address += "/" + name
 		}
@@ -149,7 +149,7 @@ func wantOutput(t *testing.T, res *Result, name, want string) {
 // failing answers like echo but for the named addresses, which fail with class.
 func (s *scene) failing(class sdk.Class, addresses ...string) {
 	s.run = func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
-		if req.StepType != "other" && req.StepType != "judge" && slices.Contains(addresses, strings.TrimPrefix(instanceAddress(req.Step, req.Instance), "step.")) {
+		if req.StepType != "other" && req.StepType != "judge" && slices.Contains(addresses, strings.TrimPrefix(hcl.InstanceAddress(req.Step, req.Instance), "step.")) {
 			return nil, &sdk.Error{Class: class, Message: "the model answers 不行 🙅"}
 		}
 		return nil, nil

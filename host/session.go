@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -262,81 +261,6 @@ func (s *session) verify(ctx context.Context) (again bool, err error) {
 		}
 	}
 	return again, nil
-}
-
-// nodes finds steps by address ("step.a", or short "a").
-func (f *Flow) nodes(addresses []string) ([]int32, error) {
-	var is []int32
-	for _, a := range addresses {
-		full := "step." + strings.TrimPrefix(a, "step.")
-		i := slices.IndexFunc(f.steps, func(st flowStep) bool { return st.address == full })
-		if i < 0 {
-			names := make([]string, 0, len(f.steps))
-			for k := range f.steps {
-				names = append(names, f.steps[k].address)
-			}
-			return nil, &UsageError{fmt.Sprintf("workflow %q has no step %q.%s", f.wf.Name, a, hcl.DidYouMean(full, names))}
-		}
-		is = append(is, int32(i))
-	}
-	return is, nil
-}
-
-// units finds steps and instances by address: "step.a", "a", a["k"]. Of a step
-// that is named without instance, the names are nil.
-func (f *Flow) units(addresses []string) ([]int32, map[int32]map[string]bool, error) {
-	var is []int32
-	names := map[int32]map[string]bool{}
-	for _, a := range addresses {
-		step, name, err := splitInstance(a)
-		if err != nil {
-			return nil, nil, err
-		}
-		found, err := f.nodes([]string{step})
-		if err != nil {
-			return nil, nil, err
-		}
-		i := found[0]
-		if name != "" && !f.steps[i].ForEach {
-			return nil, nil, &UsageError{fmt.Sprintf("%s has no for_each and no instances; name it without [%s]", f.steps[i].address, name)}
-		}
-		was, twice := names[i]
-		switch {
-		case name == "":
-			names[i] = nil
-		case !twice:
-			names[i] = map[string]bool{name: true}
-		case was != nil:
-			was[name] = true
-		}
-		if !twice {
-			is = append(is, i)
-		}
-	}
-	return is, names, nil
-}
-
-// splitInstance takes an address apart: step.a["k"] is step.a and "k".
-func splitInstance(address string) (step, name string, err error) {
-	open := strings.IndexByte(address, '[')
-	if open < 0 {
-		return address, "", nil
-	}
-	key, closed := strings.CutSuffix(address[open+1:], "]")
-	if _, e := strconv.ParseUint(key, 10, 31); !closed || e != nil && (sdk.CheckJSON([]byte(key)) != nil || key[0] != '"') {
-		return "", "", &UsageError{fmt.Sprintf("%q is no address of an instance; write step.NAME[0] or 'step.NAME[\"key\"]', in single quotes", address)}
-	}
-	return address[:open], instanceName([]byte(key)), nil
-}
-
-// Address is the address of a step or instance as events have it: "a" is step.a,
-// and a key is spelled in one way. The error is a *UsageError.
-func Address(typed string) (string, error) {
-	step, name, err := splitInstance(typed)
-	if err != nil {
-		return "", err
-	}
-	return instanceAddress("step."+strings.TrimPrefix(step, "step."), name), nil
 }
 
 // rerun: the step, or the instance of this name, was asked for. Without a name

@@ -11,11 +11,22 @@ import (
 type signal struct {
 	kind signalKind
 	node int32
-	end  ending         // sigEnded
-	fan  []int32        // sigEnded with endExpanded: attempts already made of each instance
-	err  *sdk.Error     // sigEnded with endFailed, sigStop
-	seq  checkpoint.Seq // sigIntent, sigPut, sigPersisted
-	now  time.Duration  // since the run began in this process
+	end  ending     // sigEnded
+	fan  []int32    // sigEnded with endExpanded: attempts already made of each instance
+	err  *sdk.Error // sigEnded with endFailed, sigStop
+
+	// known are instances of steps that have ended by a record, node among them,
+	// with sigEnded.
+	known []knownFan
+
+	seq checkpoint.Seq // sigIntent, sigPut, sigPersisted
+	now time.Duration  // since the run began in this process
+}
+
+// knownFan is how the instances of a step have ended by its record.
+type knownFan struct {
+	step   int32
+	states []sdk.State
 }
 
 type signalKind uint8

@@ -88,6 +88,9 @@ func (u *upstream) others(of unit, res *result, out *hcl.Result) {
 	r := u.r
 	if f := r.fanouts[of.step]; f != nil && of.inst < 0 && res.state.Ended() {
 		out.Instances, out.List = f.instances(), f.list
+		if u.named[of.step].output && res.state != sdk.Succeeded {
+			u.answers(of.step, f, out)
+		}
 		return
 	}
 	if res.facets == nil || res.err != nil {
@@ -113,6 +116,23 @@ func (u *upstream) others(of unit, res *result, out *hcl.Result) {
 		keys = objectKeys(data)
 	}
 	out.Instances, out.List = storedInstances(info, keys), info.List
+}
+
+// answers fills in what the instances of a collection have answered that has no
+// answer itself: the outputs of a sub-workflow are made of one each.
+func (u *upstream) answers(step int32, f *fanout, out *hcl.Result) {
+	for k := range f.results {
+		if f.results[k].state != sdk.Succeeded {
+			continue
+		}
+		of := unit{step, int32(k)}
+		data, err := u.r.outputs.get(of, f.results[k].data)
+		if err != nil {
+			u.err = &storeError{fmt.Errorf("output of %s: %w", u.r.address(of), err)}
+			return
+		}
+		out.Instances[k].Output = data
+	}
 }
 
 // objectKeys lists the keys of an object in their order.

@@ -21,7 +21,7 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 	switch p.Reason.Why {
 	case recovery.WhyCurrent:
 		if h != nil && h.Outcome == checkpoint.SkippedFailure {
-			return failedBefore
+			return s.failedBefore(i, "")
 		}
 		return cmp.Or(supplied(h), "unchanged")
 	case recovery.WhyRenamed:

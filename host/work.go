@@ -63,6 +63,7 @@ type work struct {
 	tokens    int64
 	warnings  []sdk.Warning
 	fanout    *fanout         // with endExpanded
+	known     []knownFanout   // of records taken, that instances name
 	undo      json.RawMessage // the input of its undo, as far as it is known
 }
 
@@ -120,6 +121,11 @@ func (r *run) whole(w *work) bool {
 		return w.fatal != nil
 	}
 	w.key, w.end, w.reused = res.Key, endResult, res.Head
+	if r.step(w).ahead && res.Head.Outcome == checkpoint.Succeeded {
+		if err := r.take(w, w.step, res.Head); err != nil {
+			w.fatal = err
+		}
+	}
 	return true
 }
 

@@ -35,7 +35,7 @@ func (c *cast) play(flow *host.Flow, answers hcl.Answers) {
 
 // answer is what a request gets instead of its plugin being asked; nil: ask.
 func (c *cast) answer(a *loader.Artifact, stepType string, req *sdk.Request) (*hcl.Answer, error) {
-	list, ok := c.answers.Steps[req.Step+"["+req.Instance+"]"]
+	list, ok := c.answers.Steps[hcl.InstanceAddress(req.Step, req.Instance)]
 	if !ok {
 		list, ok = c.answers.Steps[req.Step]
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/checkpoint/pebblestore"
+	"github.com/retrace-dev/engine/hcl"
 )
 
 func newCheckpoints(io streams) *cobra.Command {
@@ -70,8 +71,11 @@ func newCheckpointsLs(io streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if step, err = namedStep(step); err != nil {
+				return err
+			}
 			all = slices.DeleteFunc(all, func(st checkpoint.Stored) bool {
-				return workflow != "" && st.Workflow != workflow || step != "" && st.Step != "step."+strings.TrimPrefix(step, "step.")
+				return workflow != "" && st.Workflow != workflow || !covers(step, hcl.InstanceAddress(st.Step, st.Instance))
 			})
 			if asJSON {
 				writeVersion(io.out)
@@ -87,7 +91,7 @@ func newCheckpointsLs(io streams) *cobra.Command {
 			w := tabwriter.NewWriter(io.out, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "CHECKPOINT\tSTEP\tWORKFLOW\tOUTCOME\tOUTPUT\tCREATED\tRUN")
 			for _, st := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", st.ID, oneLine(instanceName(st.Step, st.Instance)), oneLine(st.Workflow), st.Outcome,
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", st.ID, oneLine(hcl.InstanceAddress(st.Step, st.Instance)), oneLine(st.Workflow), st.Outcome,
 					outputSize(st.Head), st.Created.Local().Format(time.DateTime), st.Run)
 			}
 			_ = w.Flush() // stdout remembers its errors itself
@@ -138,7 +142,7 @@ func findCheckpoint(ctx context.Context, s *pebblestore.Store, id string, state 
 	}
 	var found []checkpoint.Stored
 	for _, st := range all {
-		if st.ID == checkpoint.ID(id) || instanceName(st.Step, st.Instance) == id {
+		if st.ID == checkpoint.ID(id) || hcl.InstanceAddress(st.Step, st.Instance) == id {
 			return st, nil
 		}
 		fits := strings.HasPrefix(string(st.ID), id) || strings.HasPrefix(string(st.ID), "chk_"+id)
@@ -227,7 +231,7 @@ func writeCheckpoint(w io.Writer, workflow string, r *checkpoint.Record) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "  %-9s %s\n", name, oneLine(fmt.Sprintf(format, args...)))
 	}
-	fmt.Fprintf(w, "checkpoint %s of %s of workflow %q: %s\n", r.ID, oneLine(instanceName(r.Step, r.Instance)), workflow, r.Outcome)
+	fmt.Fprintf(w, "checkpoint %s of %s of workflow %q: %s\n", r.ID, oneLine(hcl.InstanceAddress(r.Step, r.Instance)), workflow, r.Outcome)
 	if r.Outcome == checkpoint.Succeeded {
 		line("output", "%s, %s", outputSize(&r.Head), r.Output)
 	}
@@ -353,9 +357,9 @@ other: a step that would compute the same reuses it, all others do not see it.`,
 				writeVersion(std.out)
 				writeJSON(std.out, map[string]any{"type": "import", "checkpoint": h.ID, "workflow": doc.Workflow(), "step": h.Step, "added": added})
 			case added:
-				fmt.Fprintf(std.out, "imported %s of %s of workflow %q\n", h.ID, oneLine(instanceName(h.Step, h.Instance)), doc.Workflow())
+				fmt.Fprintf(std.out, "imported %s of %s of workflow %q\n", h.ID, oneLine(hcl.InstanceAddress(h.Step, h.Instance)), doc.Workflow())
 			default:
-				fmt.Fprintf(std.out, "%s of %s of workflow %q is there already\n", h.ID, oneLine(instanceName(h.Step, h.Instance)), doc.Workflow())
+				fmt.Fprintf(std.out, "%s of %s of workflow %q is there already\n", h.ID, oneLine(hcl.InstanceAddress(h.Step, h.Instance)), doc.Workflow())
 			}
 			return nil
 		},

@@ -108,10 +108,12 @@ func completeFlow(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 // an opening bracket, the instances that a step has had.
 func completeStep(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	if step, _, in := strings.Cut(typed, "["); in { // those that it had
+	if strings.Contains(typed, "[") { // those that it had
 		for _, s := range newest(stateOf(c, flowPath(args))) {
-			for _, st := range instancesOf(s.steps(), "step."+strings.TrimPrefix(step, "step.")) {
-				names = append(names, st.Step)
+			for _, st := range s.steps() {
+				if nameIn(st.Step) != "" {
+					names = append(names, st.Step)
+				}
 			}
 			if names != nil {
 				break

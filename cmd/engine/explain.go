@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -61,7 +62,7 @@ func writeExplanation(io streams, e *host.Explanation) {
 	fmt.Fprintf(io.out, "%s of workflow %q: %s, %s\n", oneLine(e.Step), e.Workflow, e.Action, oneLine(e.Reason))
 	switch {
 	case e.Instances != nil:
-		row("for_each", "%s; one of them: engine explain '%s[…]'", count(*e.Instances, "instance"), e.Step)
+		row("for_each", "%s; one of them: engine explain '%s'", count(*e.Instances, "instance"), hcl.InstanceAddress(e.Step, "…"))
 	case e.KnownAfter != "":
 		row("for_each", "instances known after %s", e.KnownAfter)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/checkpoint/pebblestore"
+	"github.com/retrace-dev/engine/hcl"
 )
 
 // gcFlags are the flags of gc.
@@ -174,7 +175,7 @@ func (f *gcFlags) write(io streams, plan *pebblestore.Collection, items []gcItem
 			fmt.Fprintf(w, "  run         %s of workflow %q: %s\n", it.Run, it.Workflow, it.Text)
 			continue
 		}
-		fmt.Fprintf(w, "  %-10s  %s %s, %s: %s\n", it.What, it.Checkpoint, oneLine(instanceName(it.Step, it.Instance)), formatSize(it.Bytes), it.Text)
+		fmt.Fprintf(w, "  %-10s  %s %s, %s: %s\n", it.What, it.Checkpoint, oneLine(hcl.InstanceAddress(it.Step, it.Instance)), formatSize(it.Bytes), it.Text)
 	}
 	if plan.Orphans > 0 {
 		fmt.Fprintf(w, "  %s that nothing names, %s\n", count(plan.Orphans, "leftover"), formatSize(plan.OrphanBytes))
@@ -188,14 +189,6 @@ func (f *gcFlags) write(io streams, plan *pebblestore.Collection, items []gcItem
 	if plan.Over > 0 {
 		fmt.Fprintf(io.err, "what unfinished and newest runs use exceeds --max-size by %s, and stays\n", formatSize(plan.Over))
 	}
-}
-
-// instanceName is a step instance as people write it.
-func instanceName(step, instance string) string {
-	if instance == "" {
-		return step
-	}
-	return fmt.Sprintf("%s[%s]", step, instance)
 }
 
 // sizeUnits are what a size may end with, longest names first.

@@ -8,19 +8,28 @@ import (
 	"strings"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host"
 )
 
 // stepOf is the step of an address, which may be that of an instance.
 func stepOf(address string) string {
-	step, _, _ := strings.Cut(address, "[")
+	step, _, _ := hcl.SplitAddress(address)
 	return step
 }
 
-// covers reports whether what a person named, a step or an instance, is or
-// contains the address of an event.
+// nameIn is the name of an instance in brackets, as it stands in its address.
+func nameIn(address string) string {
+	if _, name, _ := hcl.SplitAddress(address); name != "" {
+		return "[" + name + "]"
+	}
+	return ""
+}
+
+// covers reports whether what a person named, a step, an instance or a
+// sub-workflow, is or contains the address of an event.
 func covers(named, address string) bool {
-	return named == "" || named == address || named == stepOf(address)
+	return named == "" || hcl.Covers(named, address)
 }
 
 // runAndStep tells the arguments [RUN] [STEP] apart: a step needs no run before
@@ -155,7 +164,7 @@ func instancesOf(steps []*shownStep, step string) []*shownStep {
 		}
 	}
 	slices.SortStableFunc(is, func(a, b *shownStep) int {
-		return compareKeys(a.Step[len(step):], b.Step[len(step):])
+		return compareKeys(nameIn(a.Step), nameIn(b.Step))
 	})
 	return is
 }
@@ -177,7 +186,7 @@ const maxListed = 20
 func writeInstances(io streams, s *story, step string, is []*shownStep, limit int) {
 	told, rest := map[string]int{}, map[string][]string{}
 	for _, st := range is {
-		state, name := st.stateIn(s), oneLine(st.Step[len(step):])
+		state, name := st.stateIn(s), oneLine(nameIn(st.Step))
 		why := st.problem()
 		if why == "" {
 			rest[state] = append(rest[state], name)

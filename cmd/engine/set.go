@@ -58,8 +58,8 @@ func cutSet(arg string) (step, value string, ok bool) {
 		return "", "", false
 	}
 	end := open + 1 + int(d.InputOffset())
-	value, ok = strings.CutPrefix(arg[end:], "]=")
-	return arg[:end] + "]", value, ok
+	inside, value, ok := strings.Cut(arg[end:], "=") // of a sub-workflow, one of its steps
+	return arg[:end] + inside, value, ok
 }
 
 // readBounded reads a file of at most limit bytes.
