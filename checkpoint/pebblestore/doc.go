@@ -20,6 +20,10 @@
 // is what a crash at that moment would have left. Nothing is retried, for after
 // a failed fsync the kernel may have dropped the pages.
 //
+// Why is the log filled with zeros ahead? A step with effects waits for a sync of
+// a few hundred bytes. Where they make the file longer the sync also writes the
+// file system's own records (see walFS).
+//
 // Why a HEAD file? Pebble opens without a word when its newest log is gone. HEAD
 // names a sync that returned; a store that is behind it has lost records that
 // were reported as persisted (Store.Behind). It lies outside of Pebble, so that

@@ -172,7 +172,7 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 		return err
 	}
 	l := logger{s.log, s.failure}
-	disk := newFrozenFS(s.fs, s.failure)
+	disk := newFrozenFS(walFS{s.fs}, s.failure)
 	if s.vault, err = openVault(disk, s.dir, &o, !known); err == nil {
 		err = s.failure.cause()
 	}
