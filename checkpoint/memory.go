@@ -1,9 +1,13 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"sync"
 
@@ -27,6 +31,13 @@ type MemoryStore struct {
 	changed   chan struct{} // closed and replaced when durable or cause changes
 	persisted chan Seq
 	closed    bool
+	blobs     map[memoryBlob][]byte
+}
+
+// memoryBlob names a blob.
+type memoryBlob struct {
+	tenant string
+	digest sdk.Digest
 }
 
 // memoryItem is one stored record in its stored form.
@@ -37,6 +48,7 @@ type memoryItem struct {
 	head, data       []byte // of a checkpoint
 	part             []byte
 	file             sdk.Digest // of a file's text
+	blobs            []sdk.Blob // that data refers to
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -116,6 +128,7 @@ func (m *MemoryStore) CrashAt(keep Seq) *MemoryStore {
 		}
 	}
 	n.items = slices.Clone(m.items[:n.durable])
+	n.blobs = maps.Clone(m.blobs) // each was durable when it was committed
 	return n
 }
 
@@ -134,7 +147,7 @@ func (m *MemoryStore) Commit(ctx context.Context, b *Batch) (Seq, error) {
 		if err != nil {
 			return 0, fmt.Errorf("commit: %w", err)
 		}
-		items[i] = memoryItem{tenant: b.Tenant, workflow: b.Workflow, kind: from.Kind(), run: from.RunID(), data: slices.Clone(from.Data), part: part}
+		items[i] = memoryItem{tenant: b.Tenant, workflow: b.Workflow, kind: from.Kind(), run: from.RunID(), data: slices.Clone(from.Data), blobs: from.Blobs, part: part}
 		if from.Kind() == KindFile {
 			items[i].file = sdk.Sum(from.File)
 		}
@@ -242,7 +255,65 @@ func (m *MemoryStore) Data(ctx context.Context, tenant string, ref DataRef) (jso
 	if err := ref.Verify(it.data); err != nil {
 		return nil, err
 	}
+	for _, b := range it.blobs {
+		if there, err := m.HasBlob(ctx, tenant, b.Digest); err != nil || !there {
+			return nil, errors.Join(err, fmt.Errorf("data of record %d: blob %s: %w", ref.Seq, b.Digest.Short(), ErrNotFound))
+		}
+	}
 	return slices.Clone(it.data), nil
+}
+
+// CreateBlob implements BlobStore.
+func (m *MemoryStore) CreateBlob(ctx context.Context, tenant string) (BlobWriter, error) {
+	_, err := m.read(ctx)
+	return &memoryBlobWriter{store: m, tenant: tenant}, err
+}
+
+type memoryBlobWriter struct {
+	bytes.Buffer
+	store  *MemoryStore
+	tenant string
+}
+
+func (w *memoryBlobWriter) Commit() (sdk.Digest, error) {
+	if _, err := w.store.read(context.Background()); err != nil {
+		return sdk.Digest{}, err
+	}
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	d := sdk.Sum(w.Bytes())
+	if w.store.blobs == nil {
+		w.store.blobs = map[memoryBlob][]byte{}
+	}
+	w.store.blobs[memoryBlob{w.tenant, d}] = bytes.Clone(w.Bytes())
+	return d, nil
+}
+
+func (w *memoryBlobWriter) Discard() { w.Reset() }
+
+// OpenBlob implements BlobStore.
+func (m *MemoryStore) OpenBlob(ctx context.Context, tenant string, digest sdk.Digest) (io.ReadSeekCloser, error) {
+	if _, err := m.read(ctx); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, ok := m.blobs[memoryBlob{tenant, digest}]
+	if !ok {
+		return nil, fmt.Errorf("blob %s: %w", digest.Short(), ErrNotFound)
+	}
+	return OpenBytes(b), nil
+}
+
+// HasBlob implements BlobStore.
+func (m *MemoryStore) HasBlob(ctx context.Context, tenant string, digest sdk.Digest) (bool, error) {
+	if _, err := m.read(ctx); err != nil {
+		return false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.blobs[memoryBlob{tenant, digest}]
+	return ok, nil
 }
 
 // Record implements Store.

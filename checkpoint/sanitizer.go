@@ -68,7 +68,8 @@ func (s *Sanitizer) Sanitize(output, context json.RawMessage) (Sanitized, error)
 		return Sanitized{}, err
 	}
 	d := digester{b: output}
-	return Sanitized{data: output, digest: d.value(), sum: sha256.Sum256(output), context: context}, nil
+	digest := d.value()
+	return Sanitized{data: output, digest: digest, sum: sha256.Sum256(output), context: context, blobs: d.blobs}, nil
 }
 
 // Text makes the stored form of a text that a step or a server wrote, such as

@@ -40,8 +40,9 @@ type Store interface {
 	// Snapshot loads the heads of one workflow: those of every step instance
 	// and key that are newest, in no order the caller can rely on.
 	Snapshot(ctx context.Context, tenant, workflow string) (*Index, error)
-	// Data reads an output and verifies it. ErrNotFound and ErrCorrupt mean
-	// that the checkpoint is as good as absent.
+	// Data reads an output and verifies it, and that the blobs it refers to are
+	// there. ErrNotFound and ErrCorrupt mean that the checkpoint is as good as
+	// absent.
 	Data(ctx context.Context, tenant string, ref DataRef) (json.RawMessage, error)
 	// Record reads the whole record with this Seq.
 	Record(ctx context.Context, tenant string, seq Seq) (*Record, error)
@@ -57,6 +58,7 @@ type Store interface {
 	// File reads the text of a flow's file, given by its digest. ErrNotFound,
 	// ErrCorrupt.
 	File(ctx context.Context, tenant string, digest sdk.Digest) ([]byte, error)
+	BlobStore
 	// Close syncs, stops and frees everything. It is idempotent.
 	Close() error
 }
@@ -69,10 +71,11 @@ type Batch struct {
 	Items            []Item // in order; read by stores only
 }
 
-// Item is one record of a batch: exactly one field but Data is set.
+// Item is one record of a batch: exactly one field but Data and Blobs is set.
 type Item struct {
 	Checkpoint *Record
 	Data       json.RawMessage // of Checkpoint; nil: a husk, a skipped step, or data that lies elsewhere
+	Blobs      []sdk.Blob      // that Data refers to
 	Run        *RunRecord
 	Attempt    *AttemptRecord
 	Intent     *Intent
@@ -167,7 +170,7 @@ func (it *Item) Place(seq Seq) *Head {
 func (b *Batch) PutCheckpoint(r *Record, out Sanitized) {
 	b.seal(r, out)
 	r.Data = DataRef{Size: int64(len(out.data)), SHA256: out.sum}
-	b.Items = append(b.Items, Item{Checkpoint: r, Data: out.data})
+	b.Items = append(b.Items, Item{Checkpoint: r, Data: out.data, Blobs: out.blobs})
 }
 
 // PutHusk adds the record of a succeeded step whose output is not kept.
@@ -232,7 +235,11 @@ type Sanitized struct {
 	digest  sdk.Digest
 	sum     sdk.Digest
 	context json.RawMessage
+	blobs   []sdk.Blob
 }
+
+// Blobs returns the blobs that the output refers to. They must not be changed.
+func (s Sanitized) Blobs() []sdk.Blob { return s.blobs }
 
 // Data returns the JSON bytes. They must not be changed.
 func (s Sanitized) Data() json.RawMessage { return s.data }

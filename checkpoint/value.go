@@ -80,9 +80,10 @@ func mustDigest(s string) sdk.Digest {
 // digester walks a text that CheckJSON has accepted, so it needs no error
 // paths, and its recursion is bounded by sdk.MaxDepth.
 type digester struct {
-	b   []byte
-	p   int
-	buf []byte
+	b     []byte
+	p     int
+	buf   []byte
+	blobs []sdk.Blob // references met on the way
 }
 
 type member struct {
@@ -152,18 +153,24 @@ func (d *digester) array() sdk.Digest {
 }
 
 func (d *digester) object() sdk.Digest {
+	from := d.p
 	d.p++
 	var ms []member
+	reference := false
 	for {
 		d.space()
 		switch d.b[d.p] {
 		case '}':
 			d.p++
+			if reference {
+				d.reference(d.b[from:d.p])
+			}
 			return objectDigest(d.buf, ms)
 		case ',':
 			d.p++
 		default:
 			k := d.str()
+			reference = reference || string(k) == "$blob"
 			d.space()
 			d.p++ // colon
 			ms = append(ms, member{key: k, digest: d.value()})

@@ -66,7 +66,7 @@ var templateFunc = function.New(&function.Spec{
 	Type:   function.StaticReturnType(cty.String),
 })
 
-// fileCall is file, fileexists, filesha256 and fileset.
+// fileCall is file, fileblob, fileexists, filesha256 and fileset.
 func fileCall(f *frame, e *callExpr, args []cty.Value) (cty.Value, error) {
 	ty, err := e.fn.impl.ReturnTypeForValues(args)
 	if err != nil {
@@ -105,11 +105,14 @@ func fileCall(f *frame, e *callExpr, args []cty.Value) (cty.Value, error) {
 		return cty.NilVal, function.NewArgError(0, err)
 	}
 	f.saw(call, b)
-	if e.Name == "filesha256" {
+	switch e.Name {
+	case "fileblob":
+		return f.e.fileBlob(b), nil
+	case "filesha256":
 		return cty.StringVal(strings.TrimPrefix(sdk.Sum(b).String(), "sha256:")), nil
 	}
 	if !utf8.Valid(b) {
-		return cty.NilVal, function.NewArgErrorf(0, "%s is not UTF-8 text; let a step read it", name)
+		return cty.NilVal, function.NewArgErrorf(0, "%s is not UTF-8 text; give it to a step with fileblob(%q)", name, name)
 	}
 	return cty.StringVal(string(b)), nil
 }

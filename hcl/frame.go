@@ -253,6 +253,7 @@ type Evaluator struct {
 	cells     []cell
 	planCells []cell
 	digests   digests
+	blobs     sync.Map // of files that fileblob named: sdk.Digest to []byte
 }
 
 // RunInfo is what an evaluator has from its run: what run.* and timestamp() say,

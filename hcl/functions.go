@@ -72,6 +72,7 @@ var functions = map[string]*fn{
 	"timestamp": {impl: timestampFunc, with: timestamp},
 
 	"file": {impl: pathFunc(cty.String), file: true, with: fileCall}, "fileexists": {impl: pathFunc(cty.Bool), file: true, with: fileCall},
+	"fileblob":   {impl: pathFunc(blobType), file: true, with: fileCall},
 	"filesha256": {impl: pathFunc(cty.String), file: true, with: fileCall}, "fileset": {impl: filesetFunc, file: true, with: fileCall},
 	"templatefile": {impl: templateFunc, file: true, template: true},
 }

@@ -144,7 +144,7 @@ func (r *run) fallBack(ctx context.Context, w *work) (json.RawMessage, *sdk.Erro
 		if diags.HasErrors() {
 			return nil, inputError(diags)
 		}
-		return out, nil
+		return out, s.blobs().keep(ctx, out, nil)
 	case hcl.FallbackStep:
 		input, diags := s.eval.FallbackInput(int(w.step), k, scope)
 		if diags.HasErrors() {

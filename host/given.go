@@ -130,6 +130,10 @@ func (r *run) supply(w *work, out json.RawMessage) {
 		w.failed(err)
 		return
 	}
+	if err := r.s.blobs().keep(w.ctx, out, nil); err != nil {
+		w.failed(r.text(err))
+		return
+	}
 	sanitized, err := st.sanitizer.Sanitize(r.s.secrets.redactor().JSON(out), nil)
 	if err != nil {
 		w.failed(r.text(sdk.AsError(err)))

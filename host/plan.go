@@ -21,9 +21,9 @@ type Plan struct {
 	Steps     []PlannedStep    `json:"steps"`               // in topological order
 	Secrets   []PlannedSecret  `json:"secrets,omitempty"`   // that something names
 	Limiters  []PlannedLimiter `json:"limiters,omitempty"`
-	Grants    []PlannedGrant   `json:"grants,omitempty"`    // what the flow gives plugins, and steps that narrow it
-	Run       int              `json:"run"`                 // steps that will run
-	Decide    int              `json:"decide"`              // steps decided while running
+	Grants    []PlannedGrant   `json:"grants,omitempty"` // what the flow gives plugins, and steps that narrow it
+	Run       int              `json:"run"`              // steps that will run
+	Decide    int              `json:"decide"`           // steps decided while running
 	Reuse     int              `json:"reuse"`
 	Skip      int              `json:"skip"`
 	Saved     time.Duration    `json:"saved_ns"`

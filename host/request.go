@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/sdk"
@@ -59,10 +60,16 @@ func (r *run) carryOut(ctx context.Context, q *request) (*sdk.Response, *sdk.Err
 	if err != nil {
 		return nil, sdk.AsError(err)
 	}
+	received, err := checkpoint.Blobs(q.input)
+	if err != nil {
+		return nil, &sdk.Error{Class: sdk.ClassInvalidInput, Message: "input: " + err.Error()}
+	}
+	kept := r.s.blobs()
 	mask := r.s.secrets.redactor()
 	ears := &sink{r: r, step: q.who, attempt: q.attempt, emitted: mask.Stream()}
 	ops := operation.New(operation.Options{
-		Sink:    ears,
+		Sink:  ears,
+		Blobs: kept, Received: received,
 		Network: r.h.o.Network, Grants: operation.Grants{Hosts: q.grant.hosts, Secrets: r.s.secrets.grants(q.secrets), Redactor: mask},
 	})
 	defer ops.Close()
@@ -92,6 +99,9 @@ func (r *run) carryOut(ctx context.Context, q *request) (*sdk.Response, *sdk.Err
 	q.usage = append(q.usage, resp.Usage...)
 	if own != nil {
 		return nil, r.text(ops.Own(own))
+	}
+	if err := kept.keep(ctx, resp.Output, ops.Holds); err != nil {
+		return nil, err
 	}
 	if err := r.s.f.types[stepTypeKey{q.use.Plugin, q.use.StepType}].schemas.output.check(resp.Output, sdk.ClassValidation, "the output", q.hidden()...); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // A fake has no secrets: what is in keys is the input.
@@ -26,3 +27,5 @@ func (k *fake) KeyFallback(_, _ int, input json.RawMessage, _ hcl.Scope) (json.R
 func (k *fake) Shown(_ int, input json.RawMessage) json.RawMessage { return input }
 
 func (k *fake) Stored(_ int, input json.RawMessage) json.RawMessage { return input }
+
+func (k *fake) FileBlob(sdk.Digest) []byte { return nil }

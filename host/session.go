@@ -54,6 +54,7 @@ type evaluator interface {
 	FallbackOutput(step, k int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	FallbackInput(step, k int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	CheckOutput(step int, out json.RawMessage) error
+	FileBlob(d sdk.Digest) []byte
 	Output(i int, up hcl.Upstream) (json.RawMessage, hcl.Diagnostics)
 }
 

@@ -238,16 +238,40 @@ func (c *check) outputs(tenant string, refs map[checkpoint.Seq]checkpoint.DataRe
 		needed[name] = ref
 		return err
 	})
+	links := map[sdk.Digest]link{}
+	c.scan(tenant, "output", tenantPrefix(nil, tenant, kindLinks), func(seq checkpoint.Seq, _, value []byte) error {
+		ds, ok := decodeLinks(value)
+		if !ok {
+			return checkpoint.ErrFormat
+		}
+		for _, d := range ds {
+			name, err := c.s.vault.name(tenant, d)
+			if err != nil {
+				return err
+			}
+			links[name] = link{seq, d}
+		}
+		return nil
+	})
 	for seq := range refs {
 		c.damage(Damage{Tenant: tenant, What: "output", Seq: seq, Cause: checkpoint.ErrNotFound})
 	}
+	seen := map[sdk.Digest]bool{}
 	err := c.s.blobs.each(tenant, func(f blobFile) error {
 		c.h.Files++
 		c.h.FileBytes += f.size
 		ref, ok := needed[f.sum]
-		if !f.named || !ok {
+		l, linked := links[f.sum]
+		if !f.named || !ok && !linked {
 			c.h.Orphans++
 			return nil
+		}
+		seen[f.sum] = true
+		if !ok {
+			if _, err := c.s.blobs.whole(blobKey{tenant, l.digest}); err != nil {
+				c.damage(Damage{Tenant: tenant, What: "file", Seq: l.seq, File: f.path, Cause: err})
+			}
+			return context.Cause(c.ctx)
 		}
 		delete(needed, f.sum)
 		_, err := c.s.blobs.read(blobKey{tenant, ref.SHA256}, ref)
@@ -256,6 +280,19 @@ func (c *check) outputs(tenant string, refs map[checkpoint.Seq]checkpoint.DataRe
 		}
 		return context.Cause(c.ctx)
 	})
+	for name, l := range links {
+		if err != nil {
+			break // not all files were seen
+		}
+		if _, large := needed[name]; seen[name] || large {
+			continue
+		}
+		_, file, err := c.s.blobs.path(blobKey{tenant, l.digest})
+		if err != nil {
+			return err
+		}
+		c.damage(Damage{Tenant: tenant, What: "file", Seq: l.seq, File: file, Cause: checkpoint.ErrNotFound})
+	}
 	for _, ref := range needed {
 		if err != nil {
 			break // not all files were seen
@@ -267,6 +304,12 @@ func (c *check) outputs(tenant string, refs map[checkpoint.Seq]checkpoint.DataRe
 		c.damage(Damage{Tenant: tenant, What: "file", Seq: ref.Seq, File: file, Cause: checkpoint.ErrNotFound})
 	}
 	return err
+}
+
+// link is a blob that the output of a record refers to.
+type link struct {
+	seq    checkpoint.Seq
+	digest sdk.Digest
 }
 
 func (c *check) verified(ref checkpoint.DataRef, err error) error {

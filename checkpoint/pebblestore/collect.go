@@ -205,6 +205,27 @@ func (s *Store) unnamed(ctx context.Context, tenant string, records []checkpoint
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	err = s.scan(ctx, tenantPrefix(nil, tenant, kindLinks), func(key, value []byte) error {
+		links, ok := decodeLinks(value)
+		if !ok {
+			return undecodable(key, checkpoint.ErrFormat)
+		}
+		if seq, ok := keySeq(key); ok && !kept[seq] {
+			r.delete(key)
+			return nil
+		}
+		for _, d := range links {
+			name, err := s.vault.name(tenant, d)
+			if err != nil {
+				return err
+			}
+			needed[name] = true
+		}
+		return nil
+	})
 	return needed, err
 }
 

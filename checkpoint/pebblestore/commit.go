@@ -155,6 +155,12 @@ func (s *Store) apply(b *checkpoint.Batch, sealer *checkpoint.Sealer, parts, lar
 				key = appendSeq(tenantPrefix(key[:0], b.Tenant, kindData), seq)
 				set(key, it.Data)
 			}
+			if it.Data != nil && len(it.Blobs) > 0 {
+				key = appendSeq(tenantPrefix(key[:0], b.Tenant, kindLinks), seq)
+				n := len(key)
+				key = appendLinks(key, it.Blobs)
+				set(key[:n], key[n:])
+			}
 			key = appendSeq(tenantPrefix(key[:0], b.Tenant, kindContext), seq)
 		case checkpoint.KindRun:
 			key = appendSeq(namePrefix(key, b.Tenant, kindRun, string(it.RunID())), seq)

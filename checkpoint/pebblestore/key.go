@@ -14,6 +14,7 @@ import (
 //	c seq            workflow, context          what Record adds to the head
 //	d seq            output                     removed to make a husk
 //	b seq            which file holds a large output, instead of d
+//	l seq            which blobs an output refers to
 //	r run seq        workflow, run record
 //	a run seq        attempt
 //	i run seq        intent
@@ -26,6 +27,7 @@ const (
 	kindContext = 'c'
 	kindData    = 'd'
 	kindBlob    = 'b'
+	kindLinks   = 'l'
 	kindRun     = 'r'
 	kindAttempt = 'a'
 	kindIntent  = 'i'

@@ -168,22 +168,32 @@ func (s *Store) Snapshot(ctx context.Context, tenant, workflow string) (*checkpo
 // file.
 func (s *Store) Data(ctx context.Context, tenant string, ref checkpoint.DataRef) (data json.RawMessage, err error) {
 	err = s.read(ctx, fmt.Sprintf("data of record %d", ref.Seq), func() error {
-		if ref.Size > checkpoint.LargeData {
-			large := false
-			if data, large, err = s.largeData(tenant, ref); large {
-				return err
-			}
-		}
-		data, err = s.get(appendSeq(tenantPrefix(nil, tenant, kindData), ref.Seq))
-		if err != nil {
+		if data, err = s.data(tenant, ref); err != nil {
 			return err
 		}
-		return ref.Verify(data)
+		if !checkpoint.MayReferToBlobs(data) {
+			return nil
+		}
+		return s.linked(tenant, ref)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return data, nil
+}
+
+// data reads an output without what it refers to.
+func (s *Store) data(tenant string, ref checkpoint.DataRef) (json.RawMessage, error) {
+	if ref.Size > checkpoint.LargeData {
+		if data, large, err := s.largeData(tenant, ref); large {
+			return data, err
+		}
+	}
+	data, err := s.get(appendSeq(tenantPrefix(nil, tenant, kindData), ref.Seq))
+	if err != nil {
+		return nil, err
+	}
+	return data, ref.Verify(data)
 }
 
 // Record implements checkpoint.Store.

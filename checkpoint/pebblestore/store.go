@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -71,16 +72,17 @@ var ErrReadOnly = errors.New("the store is open for reading only")
 
 // Store is a checkpoint.Store on disk.
 type Store struct {
-	dir      string
-	log      hclog.Logger
-	fs       vfs.FS
-	lock     *pebble.Lock
-	readOnly bool
-	failure  *failure
-	behind   checkpoint.Seq
-	head     *headWriter // nil if readOnly
-	blobs    *blobs
-	vault    *vault // nil if the store is not encrypted
+	dir        string
+	log        hclog.Logger
+	fs         vfs.FS
+	lock       *pebble.Lock
+	readOnly   bool
+	failure    *failure
+	behind     checkpoint.Seq
+	head       *headWriter // nil if readOnly
+	blobs      *blobs
+	unfinished atomic.Int64 // bytes of blobs that are being made
+	vault      *vault       // nil if the store is not encrypted
 
 	// life is held for reading by everything that uses db, and for writing by
 	// Close, since Pebble panics when it is used after its Close.

@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"husks and skips", testHusks},
 		{"reuse", testReuse},
 		{"data", testData},
+		{"blobs", testBlobs},
 		{"runs", testRuns},
 		{"files", testFiles},
 		{"attempts and intents", testLists},

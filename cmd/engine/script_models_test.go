@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strconv"
 	"sync"
 
@@ -24,10 +25,12 @@ func models(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(func() { servers.Delete(ts) })
 }
 
-// asked N [MODEL]: so many requests arrived, for that model or for all.
+// asked N [MODEL | with TEXT]: so many requests arrived, for that model, with that
+// text in their bodies, or at all.
 func asked(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 1 || len(args) > 2 {
-		ts.Fatalf("usage: asked N [MODEL]")
+	with := len(args) == 3 && args[1] == "with"
+	if neg || len(args) < 1 || len(args) > 2 && !with {
+		ts.Fatalf("usage: asked N [MODEL | with TEXT]")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -37,7 +40,7 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	n := 0
 	for _, r := range s.(*fault.Server).Requests() {
-		if len(args) == 1 || r.Model == args[1] {
+		if len(args) == 1 || len(args) == 2 && r.Model == args[1] || with && bytes.Contains(r.Body, []byte(args[2])) {
 			n++
 		}
 	}

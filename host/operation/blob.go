@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/retrace-dev/engine/sdk"
@@ -31,22 +32,41 @@ type BlobWriter interface {
 
 // blobs are those that an attempt may read, and those it is writing.
 type blobs struct {
-	last  int
-	known map[sdk.Digest]int64 // size
-	parts map[int]*blobPart
+	last    int
+	known   map[sdk.Digest]int64 // size
+	parts   map[int]*blobPart
+	reading *blobReader // the last one that was read, to go on with
 }
 
 type blobPart struct {
 	BlobWriter
 	media string
-	size  int64
+	size  int64           // as the attempt gave it
+	kept  int64           // as it is kept
+	mask  *RedactorStream // what is kept holds no secret
 }
 
-// take gives up the unfinished ones.
-func (b *blobs) take() map[int]*blobPart {
-	parts := b.parts
-	b.parts = nil
-	return parts
+// write keeps more of the blob.
+func (p *blobPart) write(data []byte, last bool) error {
+	data = p.mask.Next(data, last)
+	p.kept += int64(len(data))
+	_, err := p.Write(data)
+	return err
+}
+
+// blobReader is a blob that is being read from its beginning to its end, by one
+// operation after the other.
+type blobReader struct {
+	io.ReadCloser
+	digest sdk.Digest
+	at     int64
+}
+
+// take gives up what is open.
+func (b *blobs) take() (map[int]*blobPart, *blobReader) {
+	parts, reading := b.parts, b.reading
+	b.parts, b.reading = nil, nil
+	return parts, reading
 }
 
 func (b *blobs) know(d sdk.Digest, size int64) {
@@ -83,7 +103,7 @@ func blobPut(ctx context.Context, h *Host, head json.RawMessage, data []byte) (a
 		p.Discard()
 		return nil, nil, exhausted(CodeBlobTooLarge, "a blob of more than %d bytes", h.o.MaxBlob)
 	}
-	if _, err := p.Write(data); err != nil {
+	if err := p.write(data, !op.More); err != nil {
 		p.Discard()
 		return nil, nil, err
 	}
@@ -97,9 +117,9 @@ func blobPut(ctx context.Context, h *Host, head json.RawMessage, data []byte) (a
 		return nil, nil, err
 	}
 	h.mu.Lock()
-	h.blobs.know(d, p.size)
+	h.blobs.know(d, p.kept)
 	h.mu.Unlock()
-	return sdk.Blob{Digest: d, Size: p.size, Type: p.media}, nil, nil
+	return sdk.Blob{Digest: d, Size: p.kept, Type: p.media}, nil, nil
 }
 
 // part takes the unfinished blob that op goes on with, or begins one. Whoever
@@ -110,7 +130,7 @@ func (h *Host) part(ctx context.Context, op *sdk.BlobPutOp) (*blobPart, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &blobPart{BlobWriter: w, media: op.Type}, nil
+		return &blobPart{BlobWriter: w, media: op.Type, mask: h.redactor.Stream()}, nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,14 +178,47 @@ func blobGet(ctx context.Context, h *Host, head json.RawMessage, _ []byte) (any,
 	case op.Offset < 0 || op.Offset > size:
 		return nil, nil, refusal{invalid("", "offset %d of a blob of %d bytes", op.Offset, size)}
 	}
-	r, err := h.o.Blobs.Open(ctx, op.Digest, op.Offset)
+	r, err := h.reader(ctx, op.Digest, op.Offset)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer r.Close()
 	b := make([]byte, min(int64(chunk(op.Max)), size-op.Offset))
-	if _, err := io.ReadFull(r, b); err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, err
+	if n, err := io.ReadFull(r, b); err != nil && !errors.Is(err, io.EOF) {
+		_ = r.Close()
+		return nil, nil, fmt.Errorf("blob %s: %d of %d bytes: %w", op.Digest, op.Offset+int64(n), size, err)
 	}
-	return sdk.BlobSlice{EOF: op.Offset+int64(len(b)) == size}, b, nil
+	r.at += int64(len(b))
+	h.keepReader(r, r.at == size)
+	return sdk.BlobSlice{EOF: r.at == size}, b, nil
+}
+
+// reader is the blob from offset on: the one that was read up to there, if it is
+// at hand. Whoever holds it is alone with it.
+func (h *Host) reader(ctx context.Context, d sdk.Digest, offset int64) (*blobReader, error) {
+	h.mu.Lock()
+	r := h.blobs.reading
+	h.blobs.reading = nil
+	h.mu.Unlock()
+	if r != nil && r.digest == d && r.at == offset {
+		return r, nil
+	}
+	if r != nil {
+		_ = r.Close()
+	}
+	f, err := h.o.Blobs.Open(ctx, d, offset)
+	if err != nil {
+		return nil, err
+	}
+	return &blobReader{ReadCloser: f, digest: d, at: offset}, nil
+}
+
+// keepReader puts r where the next operation finds it.
+func (h *Host) keepReader(r *blobReader, done bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if done || h.closed || h.blobs.reading != nil {
+		_ = r.Close()
+		return
+	}
+	h.blobs.reading = r
 }

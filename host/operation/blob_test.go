@@ -1,8 +1,10 @@
 package operation
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/retrace-dev/engine/sdk"
@@ -94,4 +96,76 @@ func TestWithoutBlobs(t *testing.T) {
 		_, err := operate(t, New(Options{}), op, nil, new(sdk.Blob))
 		wantError(t, err, sdk.ClassInvalidInput, sdk.CodeUnsupportedOp)
 	}
+}
+
+// TestBlobsHoldNoSecret: what a step puts is searched like what it answers, across
+// its pieces too.
+func TestBlobsHoldNoSecret(t *testing.T) {
+	t.Parallel()
+	var store MemoryBlobs
+	var r *Redactor
+	h := New(Options{Blobs: &store, Grants: Grants{Redactor: r.With("token", "s3cr3t-v4lue")}})
+	var part sdk.BlobPart
+	if _, err := operate(t, h, sdk.BlobPutOp{Op: sdk.OpBlobPut, More: true}, []byte("a s3cr3t-"), &part); err != nil {
+		t.Fatal(err)
+	}
+	var ref sdk.Blob
+	if _, err := operate(t, h, sdk.BlobPutOp{Op: sdk.OpBlobPut, Part: part.Part}, []byte("v4lue b"), &ref); err != nil {
+		t.Fatal(err)
+	}
+	b, err := operate(t, h, sdk.BlobGetOp{Op: sdk.OpBlobGet, Digest: ref.Digest}, nil, new(sdk.BlobSlice))
+	if want := "a (secret token) b"; err != nil || string(b) != want || ref.Size != int64(len(want)) {
+		t.Errorf("%q of %d bytes, %v", b, ref.Size, err)
+	}
+}
+
+// TestBlobReadInOrder: a blob that is read to its end is opened once, and is closed
+// with the attempt at the latest.
+func TestBlobReadInOrder(t *testing.T) {
+	t.Parallel()
+	store := counting{MemoryBlobs: &MemoryBlobs{}}
+	h := New(Options{Blobs: &store})
+	var ref sdk.Blob
+	if _, err := operate(t, h, sdk.BlobPutOp{Op: sdk.OpBlobPut}, []byte("0123456789"), &ref); err != nil {
+		t.Fatal(err)
+	}
+	get := func(offset int64) {
+		t.Helper()
+		if b, err := operate(t, h, sdk.BlobGetOp{Op: sdk.OpBlobGet, Digest: ref.Digest, Offset: offset, Max: 4}, nil, new(sdk.BlobSlice)); err != nil || string(b) != "0123456789"[offset:min(offset+4, 10)] {
+			t.Errorf("from %d: %q, %v", offset, b, err)
+		}
+	}
+	for _, offset := range []int64{0, 4, 8} {
+		get(offset)
+	}
+	if store.opened != 1 || store.closed != 1 {
+		t.Errorf("opened %d times, closed %d times", store.opened, store.closed)
+	}
+	get(4)
+	get(0)
+	h.Close()
+	if store.opened != 3 || store.closed != 3 {
+		t.Errorf("opened %d times, closed %d times", store.opened, store.closed)
+	}
+}
+
+type counting struct {
+	*MemoryBlobs
+	opened, closed int
+}
+
+func (c *counting) Open(ctx context.Context, d sdk.Digest, offset int64) (io.ReadCloser, error) {
+	c.opened++
+	r, err := c.MemoryBlobs.Open(ctx, d, offset)
+	return countedClose{r, c}, err
+}
+
+type countedClose struct {
+	io.ReadCloser
+	c *counting
+}
+
+func (r countedClose) Close() error {
+	r.c.closed++
+	return r.ReadCloser.Close()
 }

@@ -116,8 +116,12 @@ func New(o Options) *Host {
 func (h *Host) Close() {
 	h.mu.Lock()
 	h.closed = true
-	streams, parts := h.streams.take(), h.blobs.take()
+	streams := h.streams.take()
+	parts, reading := h.blobs.take()
 	h.mu.Unlock()
+	if reading != nil {
+		_ = reading.Close()
+	}
 	for _, s := range streams {
 		s.end()
 	}
