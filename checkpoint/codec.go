@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/retrace-dev/engine/sdk"
@@ -91,6 +92,8 @@ const (
 	flagJudged
 	flagFacets
 	flagOperator
+	flagCost
+	flagCostUnknown
 	flagsEnd
 )
 
@@ -115,6 +118,8 @@ func AppendHead(dst []byte, h *Head) []byte {
 	set(!h.Judged.IsZero(), flagJudged)
 	set(h.Facets != nil, flagFacets)
 	set(h.Operator, flagOperator)
+	set(h.Cost.USD != 0, flagCost)
+	set(h.Cost.Unknown, flagCostUnknown)
 
 	dst = append(dst, FormatVersion)
 	dst = binary.AppendUvarint(dst, flags)
@@ -155,6 +160,9 @@ func AppendHead(dst []byte, h *Head) []byte {
 			dst = append(dst, h.Facets[i][:]...)
 		}
 	}
+	if h.Cost.USD != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(h.Cost.USD))
+	}
 	return dst
 }
 
@@ -172,7 +180,7 @@ func DecodeHead(b []byte) (*Head, error) {
 		r.fail("unknown flags")
 	}
 	has := func(flag uint64) bool { return flags&flag != 0 }
-	h.Degraded, h.Operator = has(flagDegraded), has(flagOperator)
+	h.Degraded, h.Operator, h.Cost.Unknown = has(flagDegraded), has(flagOperator), has(flagCostUnknown)
 	if o := r.next(1); len(o) == 1 {
 		h.Outcome = Outcome(o[0])
 	}
@@ -206,6 +214,14 @@ func DecodeHead(b []byte) (*Head, error) {
 		h.Facets = new(Facets)
 		for i := range h.Facets {
 			r.fixed(true, h.Facets[i][:])
+		}
+	}
+	if has(flagCost) {
+		if b := r.next(8); len(b) == 8 {
+			h.Cost.USD = math.Float64frombits(binary.LittleEndian.Uint64(b))
+		}
+		if usd := h.Cost.USD; usd == 0 || math.IsNaN(usd) || math.IsInf(usd, 0) {
+			r.fail("a cost that is no number")
 		}
 	}
 	if len(r.b) != 0 {

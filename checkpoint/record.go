@@ -62,7 +62,8 @@ type Head struct {
 	Attempts int           `json:"attempts,omitempty"` // attempts until success
 	Created  time.Time     `json:"created"`
 	Took     time.Duration `json:"took"`             // of the attempt that produced it
-	Tokens   int64         `json:"tokens,omitempty"` // what it cost, saved by reuse
+	Tokens   int64         `json:"tokens,omitempty"` // that it used, saved by reuse
+	Cost     Cost          `json:"cost,omitzero"`    // what they cost then, saved by reuse
 	Judged   sdk.Digest    `json:"judged,omitzero"`  // of the postconditions that held for the output
 	// Facets holds the digests of the facets beside the output where they do
 	// not follow from the fields above: of a step with for_each, whose facets
@@ -267,10 +268,12 @@ type AttemptRecord struct {
 	Step     string        `json:"step"`
 	Instance string        `json:"instance,omitempty"`
 	Attempt  int           `json:"attempt"` // counts from 1 over all continuations of the run
+	Content  Fingerprint   `json:"content,omitzero"` // of what was asked
 	Error    *sdk.Error    `json:"error,omitempty"`
 	Started  time.Time     `json:"started"`
 	Took     time.Duration `json:"took"`
 	Usage    []sdk.Usage   `json:"usage,omitempty"`
+	Cost     Cost          `json:"cost,omitzero"` // of Usage, then
 }
 
 // Intent says that an attempt of a step with effects was about to start. It is

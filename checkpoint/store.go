@@ -195,7 +195,7 @@ func (b *Batch) seal(r *Record, out Sanitized) {
 func (b *Batch) PutReuse(r *Record, from *Head) {
 	r.Output, r.Data, r.ID = from.Output, from.Data, from.ID
 	r.Outcome, r.Degraded, r.Operator, r.Attempts, r.Facets = from.Outcome, from.Degraded, from.Operator, from.Attempts, from.Facets
-	r.Content, r.Created, r.Expires, r.Took, r.Tokens, r.Chain = from.Content, from.Created, from.Expires, from.Took, from.Tokens, from.Chain
+	r.Content, r.Created, r.Expires, r.Took, r.Tokens, r.Cost, r.Chain = from.Content, from.Created, from.Expires, from.Took, from.Tokens, from.Cost, from.Chain
 	b.Items = append(b.Items, Item{Checkpoint: r})
 }
 

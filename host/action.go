@@ -20,6 +20,9 @@ type actionSlot struct {
 
 // act runs action k on behalf of who, unless it has succeeded after since.
 func (r *run) act(ctx context.Context, k int, who string, since time.Time) *sdk.Error {
+	if r.s.replay != nil {
+		return nil
+	}
 	slot := &r.actions[k]
 	select {
 	case slot.busy <- struct{}{}:

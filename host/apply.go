@@ -18,13 +18,16 @@ type Result struct {
 	Outputs   []Output
 	Counts    Counts
 	Failures  []Failure
-	Skipped   []Failure     // steps and instances that failed, which counts as skipped for them
-	Degraded  []string      // steps and instances whose answer is a fallback's
-	Saved     time.Duration // computation that reuse spared
-	Tokens    int64         // tokens that reuse spared
-	Usage     []sdk.Usage   // what was spent now, by model
-	USD       float64       // what that costs, as far as prices are known
-	Priced    bool          // USD is all of it
+	Skipped   []Failure       // steps and instances that failed, which counts as skipped for them
+	Degraded  []string        // steps and instances whose answer is a fallback's
+	Saved     time.Duration   // computation that reuse spared
+	Tokens    int64           // tokens that reuse spared
+	SavedCost checkpoint.Cost // what those had cost
+	Usage     []sdk.Usage     // what was spent now, by model
+	Cost      checkpoint.Cost // of Usage
+	Replayed  bool            // it was answered by a recording
+	PricesOf  string          // the date of the prices; "" if none were given
+	Unpriced  []string        // models of Usage that have no price
 }
 
 // Output is one output of the workflow.
@@ -117,10 +120,10 @@ func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error
 	}
 	hideSensitive(outs)
 	r.events = nil // each reuse was told when the run was recorded
-	r.add(Event{Type: EventNothingToRun, Workflow: s.record.Workflow, Counts: &r.counts, Saved: r.saved, SavedTokens: r.tokens})
+	r.add(Event{Type: EventNothingToRun, Workflow: s.record.Workflow, Counts: &r.counts, Saved: r.saved, SavedTokens: r.tokens, SavedCost: r.spared})
 	r.add(Event{Type: EventOutputs, Outputs: outs})
 	r.flush()
-	return &Result{Run: *s.previous, Outputs: outs, Counts: r.counts, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
+	return &Result{Run: *s.previous, Outputs: outs, Counts: r.counts, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens, SavedCost: r.spared}, nil
 }
 
 // Outputs evaluates the outputs over what is stored, with these values, sensitive
@@ -224,12 +227,14 @@ func (r *run) finish() (*Result, error) {
 	for _, q := range r.m.queued { // durable now, though no sync was announced for them
 		r.carry(command{kind: cmdNotePersisted, node: q.node})
 	}
-	counts := r.counts
-	r.add(Event{Type: EventRunEnded, Workflow: rec.Workflow, Status: rec.Status, Error: rec.Error, Counts: &counts, Took: now.Sub(r.began), Saved: r.saved, SavedTokens: r.tokens})
+	counts, cost, pricesOf := r.counts, r.h.o.Prices.Cost(r.spent), ""
+	if len(r.spent) > 0 {
+		pricesOf = r.h.o.Prices.date()
+	}
+	r.add(Event{Type: EventRunEnded, Workflow: rec.Workflow, Status: rec.Status, Error: rec.Error, Counts: &counts, Took: now.Sub(r.began), Usage: r.spent, Cost: cost, PricesOf: pricesOf, Saved: r.saved, SavedTokens: r.tokens, SavedCost: r.spared})
 	r.add(Event{Type: EventOutputs, Outputs: outs})
 	r.flush()
-	usd, priced := r.h.o.Prices.Cost(r.spent)
-	return &Result{Usage: r.spent, USD: usd, Priced: priced, Run: *rec, Opened: true, Continued: s.continued, Outputs: outs, Counts: r.counts, Failures: r.failures, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
+	return &Result{Replayed: s.replay != nil, Usage: r.spent, Cost: cost, PricesOf: r.h.o.Prices.date(), Unpriced: r.h.o.Prices.unpriced(r.spent), SavedCost: r.spared, Run: *rec, Opened: true, Continued: s.continued, Outputs: outs, Counts: r.counts, Failures: r.failures, Skipped: r.skips, Degraded: r.degraded, Saved: r.saved, Tokens: r.tokens}, nil
 }
 
 // tellEnded lets who asked look at how the steps ended.

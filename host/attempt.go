@@ -26,9 +26,14 @@ func (r *run) attemptStep(w *work) {
 	defer stop()
 	var out, reported json.RawMessage
 	var err *sdk.Error
-	if w.fallback > 0 {
+	switch {
+	case r.s.replays(w.step):
+		if out, err = r.replayed(w); w.replayed != nil {
+			reported = w.replayed.Context.Reported
+		}
+	case w.fallback > 0:
 		out, err = r.fallBack(ctx, w)
-	} else {
+	default:
 		c := call{use: st.use(), input: w.input, config: w.config, grant: st.grant, main: true}
 		if out, err = r.call(ctx, w, &c); err == nil {
 			reported = c.context
@@ -38,7 +43,7 @@ func (r *run) attemptStep(w *work) {
 		w.took = time.Since(w.started)
 	}
 	if err == nil {
-		err = r.judge(ctx, w, out)
+		err = withOutput(r.judge(ctx, w, out), out)
 	}
 	if err != nil {
 		w.failed(r.text(err))
@@ -50,13 +55,16 @@ func (r *run) attemptStep(w *work) {
 		return
 	}
 	w.sanitized = sanitized
-	w.end, w.tokens = endResult, tokens(w.usage)
+	w.end, w.tokens, w.cost = endResult, tokens(w.usage), r.h.o.Prices.Cost(w.usage)
 	w.record = r.newRecord(w)
 	r.prepareUndo(w, sanitized.Data())
 	w.record.Context.Undo = w.undo
 	w.record.Degraded = w.fallback > 0
 	if w.fallback > 0 {
 		w.record.Context.Error = r.text(w.lastErr)
+	}
+	if w.replayed != nil {
+		w.record.Degraded, w.record.Context.Error = w.replayed.Degraded, w.replayed.Context.Error
 	}
 }
 
@@ -84,6 +92,22 @@ func (b bounded) Err() error {
 		return context.DeadlineExceeded
 	}
 	return err
+}
+
+// maxRefused bounds the output that is kept with the error of an attempt.
+const maxRefused = 1 << 20
+
+// withOutput keeps with an error the output that was not good enough: its step
+// may be asked again with it, and a person wants to see it.
+func withOutput(err *sdk.Error, out json.RawMessage) *sdk.Error {
+	if err == nil || err.Class != sdk.ClassValidation || err.Details != nil || len(out) > maxRefused {
+		return err
+	}
+	e := *err
+	if details, bad := sdk.Marshal(map[string]json.RawMessage{"output": out}); bad == nil {
+		e.Details = details
+	}
+	return &e
 }
 
 func timedOut(address string, timeout time.Duration) *sdk.Error {
@@ -204,7 +228,7 @@ func (r *run) judge(ctx context.Context, w *work, out json.RawMessage) *sdk.Erro
 	}
 	scope := w.scope
 	scope.Input, scope.Output = w.input, out
-	if err := r.holds(w, scope); err != nil || w.fallback > 0 {
+	if err := r.holds(w, scope); err != nil || w.fallback > 0 || r.s.replays(w.step) {
 		return err
 	}
 	for k := range st.Checks {
@@ -234,6 +258,10 @@ func (r *run) judge(ctx context.Context, w *work, out json.RawMessage) *sdk.Erro
 	return nil
 }
 
+// codePostcondition is the code of the error of an answer that the flow does not
+// take.
+const codePostcondition = "postcondition"
+
 // holds judges the postconditions.
 func (r *run) holds(w *work, scope hcl.Scope) *sdk.Error {
 	if r.step(w).Postconditions == 0 {
@@ -244,7 +272,7 @@ func (r *run) holds(w *work, scope hcl.Scope) *sdk.Error {
 	case diags.HasErrors():
 		return inputError(diags)
 	case message != "":
-		return &sdk.Error{Class: sdk.ClassValidation, Code: "postcondition", Message: message}
+		return &sdk.Error{Class: sdk.ClassValidation, Code: codePostcondition, Message: message}
 	}
 	return nil
 }
@@ -255,7 +283,7 @@ func (r *run) newRecord(w *work) *checkpoint.Record {
 	now := time.Now().UTC()
 	rec := &checkpoint.Record{Head: checkpoint.Head{
 		Step: st.address, Instance: w.in.Name, Run: s.record.ID, Chain: s.record.Chain, Local: s.defs[w.step].Local, Plan: w.key, Content: w.content,
-		Lineage: w.lineage, Attempts: int(w.attempt), Created: now, Took: w.took, Tokens: w.tokens,
+		Lineage: w.lineage, Attempts: int(w.attempt), Created: now, Took: w.took, Tokens: w.tokens, Cost: w.cost,
 	}}
 	if w.inst >= 0 {
 		rec.Local = s.defs[w.step].Instance

@@ -114,7 +114,7 @@ func (r *run) estimate(config, input json.RawMessage) amount {
 	}
 	prompt := int64(len(input)/4 + 1)
 	a := amount{calls: 1, tokens: prompt + in.MaxTokens}
-	a.usd, _ = r.h.o.Prices.Cost([]sdk.Usage{{Model: in.Model, InputTokens: prompt, OutputTokens: in.MaxTokens}})
+	a.usd = r.h.o.Prices.Cost([]sdk.Usage{{Model: in.Model, InputTokens: prompt, OutputTokens: in.MaxTokens}}).USD
 	return a
 }
 
@@ -124,7 +124,7 @@ func (r *run) spentOn(usage []sdk.Usage) (a amount) {
 		a.calls += max(u.Calls, 1)
 		a.tokens += u.InputTokens + u.OutputTokens
 	}
-	a.usd, _ = r.h.o.Prices.Cost(usage)
+	a.usd = r.h.o.Prices.Cost(usage).USD
 	return a
 }
 

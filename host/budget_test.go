@@ -88,8 +88,8 @@ func TestPrices(t *testing.T) {
 		"tokens not reported":    {[]sdk.Usage{{Model: "a", Calls: 1}}, 0, false},
 		"known and unknown":      {[]sdk.Usage{{Model: "b", Calls: 1, Counted: 1, InputTokens: 5}, {Model: "a-mini", Calls: 1, Counted: 1, OutputTokens: 1e6}}, 1, false},
 	} {
-		if usd, known := p.Cost(c.usage); math.Abs(usd-c.usd) > 1e-9 || known != c.known {
-			t.Errorf("%s: %v USD, known %v", name, usd, known)
+		if got := p.Cost(c.usage); math.Abs(got.USD-c.usd) > 1e-9 || got.Unknown == c.known {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	for _, bad := range []string{`{`, `{"models":{}}`, `{"date":"yesterday","models":{}}`, `{"date":"2026-01-31","models":{"a":{"input":-1,"output":1}}}`} {
@@ -97,7 +97,7 @@ func TestPrices(t *testing.T) {
 			t.Errorf("accepted: %s", bad)
 		}
 	}
-	if usd, known := (*Prices)(nil).Cost([]sdk.Usage{{Model: "a", InputTokens: 1}}); usd != 0 || known {
+	if c := (*Prices)(nil).Cost([]sdk.Usage{{Model: "a", InputTokens: 1}}); c != (checkpoint.Cost{Unknown: true}) {
 		t.Error("without prices a cost is known")
 	}
 }

@@ -103,7 +103,7 @@ func (m *machine) workEnded(s signal) {
 // is none.
 func (m *machine) nextFallback(i int32, err *sdk.Error) int32 {
 	fs := m.policy(i).Fallbacks
-	if err.Code == CodeOutcomeUnknown {
+	if err.Code == CodeOutcomeUnknown || err.Code == CodeNotRecorded {
 		return 0
 	}
 	for k := int(m.fallback[i]); k < len(fs); k++ {

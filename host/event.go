@@ -16,16 +16,16 @@ type EventType string
 // The facts. What each carries beside Time and Run is said behind it.
 const (
 	EventRunStarted    EventType = "run_started"    // Workflow, Follows, Continued, Counts (run, decide, reused, skipped)
-	EventReused        EventType = "reused"         // Step, State, Checkpoint, Reason, Saved, SavedTokens, Taken
+	EventReused        EventType = "reused"         // Step, State, Checkpoint, Reason, Saved, SavedTokens, SavedCost, Taken
 	EventStarted       EventType = "started"        // Step, Attempt
-	EventAttemptFailed EventType = "attempt_failed" // Step, Attempt, Error, Took, Delay: it is tried again
+	EventAttemptFailed EventType = "attempt_failed" // Step, Attempt, Error, Took, Delay, Usage, Cost: it is tried again, or a fallback answers (Reason)
 	EventWaiting       EventType = "waiting"        // Step, Reason, Delay if it can be foreseen: the limiter of its plugin holds it back
 	EventBypassed      EventType = "bypassed"       // Step, Error, Reason: its plugin was not asked, a fallback answers
-	EventSucceeded     EventType = "succeeded"      // Step, Attempt, Checkpoint, Seq, Took, Usage: queued in commit order
+	EventSucceeded     EventType = "succeeded"      // Step, Attempt, Checkpoint, Seq, Took, Usage, Cost: queued in commit order; Degraded, Error, if a fallback answers and why
 	EventPersisted     EventType = "persisted"      // Step, Seq: survives a crash from now on
-	EventFailed        EventType = "failed"         // Step, Attempt, Error, Took
-	EventSkipped       EventType = "skipped"        // Step, Reason; Attempt, Error, Took if it failed itself
-	EventCancelled     EventType = "cancelled"      // Step, Error: before its first or next attempt, or during one
+	EventFailed        EventType = "failed"         // Step, Attempt, Error, Took, Usage, Cost
+	EventSkipped       EventType = "skipped"        // Step, Reason; Attempt, Error, Took, Usage, Cost if it failed itself
+	EventCancelled     EventType = "cancelled"      // Step, Error: before its first or next attempt, or during one; then Usage, Cost
 	EventExpanded      EventType = "expanded"       // Step, Instances: its for_each is known; their events follow under step.x[KEY]
 	EventLog           EventType = "log"            // Step, Attempt, Level, Message, Fields
 	EventProgress      EventType = "progress"       // Step, Attempt, Fraction, Message
@@ -33,8 +33,8 @@ const (
 	EventUndoing       EventType = "undoing"        // Step, Attempt: its undo starts
 	EventUndone        EventType = "undone"         // Step, Took: the effect is taken back
 	EventUndoFailed    EventType = "undo_failed"    // Step, Error
-	EventRunEnded      EventType = "run_ended"      // Status, Error, Counts, Took, Saved, SavedTokens
-	EventNothingToRun  EventType = "nothing_to_run" // Run (the newest, which succeeded), Counts, Saved, SavedTokens: no run was opened
+	EventRunEnded      EventType = "run_ended"      // Status, Error, Counts, Took, Usage, Cost, PricesOf (of this process), Saved, SavedTokens, SavedCost
+	EventNothingToRun  EventType = "nothing_to_run" // Run (the newest, which succeeded), Counts, Saved, SavedTokens, SavedCost: no run was opened
 	EventOutputs       EventType = "outputs"        // Outputs: last, behind run_ended or nothing_to_run
 )
 
@@ -58,8 +58,12 @@ type Event struct {
 	Delay       time.Duration        `json:"delay_ns,omitempty"`
 	Saved       time.Duration        `json:"saved_ns,omitempty"`
 	SavedTokens int64                `json:"saved_tokens,omitempty"`
-	Taken       bool                 `json:"taken,omitempty"` // the output is read: one of the recovery set
+	SavedCost   checkpoint.Cost      `json:"saved_cost,omitzero"` // when it was made
+	Taken       bool                 `json:"taken,omitempty"`     // the output is read: one of the recovery set
 	Usage       []sdk.Usage          `json:"usage,omitempty"`
+	Cost        checkpoint.Cost      `json:"cost,omitzero"`       // of Usage
+	PricesOf    string               `json:"prices_of,omitempty"` // the date of the prices
+	Degraded    bool                 `json:"degraded,omitempty"`
 	Level       string               `json:"level,omitempty"`
 	Message     string               `json:"message,omitempty"`
 	Fields      map[string]any       `json:"fields,omitempty"`

@@ -281,6 +281,7 @@ func (r *run) gather(w *work) {
 		}
 		w.took += res.took
 		w.tokens += res.tokens
+		w.cost = w.cost.Plus(res.cost)
 	}
 	if len(f.results) == 0 {
 		out = append(out, brackets...)

@@ -366,6 +366,9 @@ func (r *run) openLimiters() {
 // false: w goes to its next fallback, or waits, holding nothing.
 func (r *run) admit(w *work) bool {
 	p := r.asks(w)
+	if r.s.replays(w.step) {
+		p = -1
+	}
 	if w.ticket != nil && (p < 0 || w.ticket.l != r.limiters[p]) {
 		w.ticket.done(0, false)
 		w.ticket = nil

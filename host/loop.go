@@ -61,6 +61,7 @@ type run struct {
 	counts   Counts
 	saved    time.Duration
 	tokens   int64
+	spared   checkpoint.Cost
 	spent    []sdk.Usage // by model
 	failures []Failure
 	skips    []Failure // failures that count as skipped
@@ -144,7 +145,7 @@ func (r *run) drive(ctx context.Context) error {
 		r.pump()
 		r.flush()
 		if r.finished != nil {
-			if r.broken == nil && r.finished.status == checkpoint.RunFailed && r.s.f.wf.CompensateOnFailure {
+			if r.broken == nil && r.finished.status == checkpoint.RunFailed && r.s.f.wf.CompensateOnFailure && r.s.replay == nil {
 				r.s.record.Error = r.finished.err
 				return r.compensate(ctx)
 			}
@@ -314,7 +315,7 @@ func (r *run) answer(w *work) {
 			r.lastErr[w.node] = failedTry{w.err, w.started}
 			if !w.started.IsZero() {
 				r.commit(r.batchOf(func(b *checkpoint.Batch) {
-					b.PutAttempt(&checkpoint.AttemptRecord{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(w.attempt), Error: w.err, Started: w.started.UTC(), Took: w.took, Usage: w.usage})
+					b.PutAttempt(&checkpoint.AttemptRecord{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(w.attempt), Content: w.content, Error: w.err, Started: w.started.UTC(), Took: w.took, Usage: w.usage, Cost: r.h.o.Prices.Cost(w.usage)})
 				}))
 			}
 		}
@@ -395,7 +396,7 @@ func (r *run) put(c command) {
 				res.data.Seq = seq
 			}
 			res.degraded, res.operator, res.attempts = rec.Degraded, rec.Operator, int32(rec.Attempts)
-			res.took, res.tokens, res.expires = rec.Took, rec.Tokens, rec.Expires
+			res.took, res.tokens, res.cost, res.expires = rec.Took, rec.Tokens, rec.Cost, rec.Expires
 		}
 	}
 	*r.result(w.unit) = res

@@ -363,7 +363,7 @@ func (m *machine) turn(i int32) turn {
 }
 
 func (m *machine) fail(i int32, err *sdk.Error) {
-	if m.policy(i).SkipOnFailure && err.Code != CodeOutcomeUnknown {
+	if m.policy(i).SkipOnFailure && err.Code != CodeOutcomeUnknown && err.Code != CodeNotRecorded {
 		m.stage[i], m.state[i] = stagePutting, sdk.Skipped
 		m.errs[i] = err
 		m.busy++ // until that is stored

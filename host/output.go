@@ -27,6 +27,7 @@ type result struct {
 	facets   *checkpoint.Facets // where they do not follow from the rest
 	took     time.Duration
 	tokens   int64
+	cost     checkpoint.Cost
 	expires  time.Time
 }
 
@@ -51,7 +52,7 @@ func (r *result) failed() bool {
 
 func taken(h *checkpoint.Head) result {
 	return result{state: h.Outcome.State(), degraded: h.Degraded, operator: h.Operator, attempts: int32(h.Attempts), seq: h.Seq, id: h.ID, key: h.Plan, data: h.Data, output: h.Output, head: h,
-		facets: h.Facets, took: h.Took, tokens: h.Tokens, expires: h.Expires}
+		facets: h.Facets, took: h.Took, tokens: h.Tokens, cost: h.Cost, expires: h.Expires}
 }
 
 // outputs holds the outputs that steps still to run may read: those made in

@@ -28,21 +28,23 @@ type Plan struct {
 	Skip      int              `json:"skip"`
 	Saved     time.Duration    `json:"saved_ns"`
 	Tokens    int64            `json:"saved_tokens"`
+	Cost      checkpoint.Cost  `json:"saved_cost,omitzero"`
 }
 
 // PlannedStep is the plan for one step.
 type PlannedStep struct {
-	Step       string        `json:"step"`
-	Action     string        `json:"action"` // run, decide, reuse, skip, none (nothing needs it), blocked (it waits for a person)
-	Reason     string        `json:"reason"`
-	Read       bool          `json:"read,omitempty"` // its output is read back: one of the recovery set
-	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"`
-	Saved      time.Duration `json:"saved_ns,omitempty"`
-	Tokens     int64         `json:"saved_tokens,omitempty"`
-	Effects    sdk.Effects   `json:"effects"`
-	Native     bool          `json:"native,omitempty"`      // its plugin is not sandboxed
-	Instances  *int          `json:"instances,omitempty"`   // of a step with for_each, if they are known
-	KnownAfter string        `json:"known_after,omitempty"` // the step that must end before they are
+	Step       string          `json:"step"`
+	Action     string          `json:"action"` // run, decide, reuse, skip, none (nothing needs it), blocked (it waits for a person)
+	Reason     string          `json:"reason"`
+	Read       bool            `json:"read,omitempty"` // its output is read back: one of the recovery set
+	Checkpoint checkpoint.ID   `json:"checkpoint,omitempty"`
+	Saved      time.Duration   `json:"saved_ns,omitempty"`
+	Tokens     int64           `json:"saved_tokens,omitempty"`
+	Cost       checkpoint.Cost `json:"saved_cost,omitzero"`
+	Effects    sdk.Effects     `json:"effects"`
+	Native     bool            `json:"native,omitempty"`      // its plugin is not sandboxed
+	Instances  *int            `json:"instances,omitempty"`   // of a step with for_each, if they are known
+	KnownAfter string          `json:"known_after,omitempty"` // the step that must end before they are
 }
 
 // PlannedSecret says who gets a secret, and that it is part of no identity.
@@ -90,6 +92,7 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 			p.Reuse++
 			p.Saved += ps.Saved
 			p.Tokens += ps.Tokens
+			p.Cost = p.Cost.Plus(ps.Cost)
 		case "run", "blocked": // apply tries, and says why it cannot
 			p.Run++
 		case "decide":
@@ -132,7 +135,7 @@ func (s *session) plannedStep(ctx context.Context, i int32) PlannedStep {
 	case "skip":
 		ps.Checkpoint = sp.Head.ID
 	case "reuse":
-		ps.Checkpoint, ps.Saved, ps.Tokens = sp.Head.ID, sp.Head.Took, sp.Head.Tokens
+		ps.Checkpoint, ps.Saved, ps.Tokens, ps.Cost = sp.Head.ID, sp.Head.Took, sp.Head.Tokens, sp.Head.Cost
 		ps.Read = sp.Action == recovery.Take
 	case "blocked":
 		ps.Reason = s.blocked[i].Message

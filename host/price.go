@@ -3,9 +3,11 @@ package host
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -61,29 +63,45 @@ func (p *Prices) price(model string) (Price, bool) {
 	return Price{}, false
 }
 
-// Cost is what usage costs in USD. known is false when the price of a model or
-// the tokens of a call are not known; usd is then what is known of it.
-func (p *Prices) Cost(usage []sdk.Usage) (usd float64, known bool) {
-	known = true
+// Cost is what usage costs. What has no price, and calls whose tokens nobody
+// has counted, are unknown.
+func (p *Prices) Cost(usage []sdk.Usage) (c checkpoint.Cost) {
 	for i := range usage {
 		u := &usage[i]
 		if u.Calls > u.Counted && u.Counted > 0 {
-			known = false
+			c.Unknown = true
 		}
 		if u.InputTokens == 0 && u.OutputTokens == 0 {
-			known = known && u.Calls == 0
+			c.Unknown = c.Unknown || u.Calls > 0
 			continue
 		}
 		m, ok := p.price(u.Model)
 		if !ok {
-			known = false
+			c.Unknown = true
 			continue
 		}
 		plain := u.InputTokens - u.CachedTokens - u.CacheWriteTokens
-		usd += (float64(max(plain, 0))*m.Input + float64(u.OutputTokens)*m.Output +
+		c.USD += (float64(max(plain, 0))*m.Input + float64(u.OutputTokens)*m.Output +
 			float64(u.CachedTokens)*or(m.Cached, m.Input) + float64(u.CacheWriteTokens)*or(m.CacheWrite, m.Input)) / 1e6
 	}
-	return usd, known
+	return c
+}
+
+// unpriced are the models in usage that have no price.
+func (p *Prices) unpriced(usage []sdk.Usage) (models []string) {
+	for i := range usage {
+		if _, ok := p.price(usage[i].Model); !ok && !slices.Contains(models, usage[i].Model) {
+			models = append(models, usage[i].Model)
+		}
+	}
+	return models
+}
+
+func (p *Prices) date() string {
+	if p == nil {
+		return ""
+	}
+	return p.Date
 }
 
 func or(p *float64, otherwise float64) float64 {

@@ -16,7 +16,8 @@ func (r *run) noted(c command) {
 	i := u.step
 	e := Event{Step: r.address(u), Attempt: int(c.attempt), Error: c.err}
 	if w != nil {
-		e.Took = w.took
+		e.Took, e.Usage = w.took, w.usage
+		e.Cost = r.h.o.Prices.Cost(w.usage)
 	}
 	if !c.final { // a retry is waiting
 		e.Type, e.Delay = EventAttemptFailed, c.after
@@ -52,7 +53,10 @@ func (r *run) noted(c command) {
 		case r.counted(u):
 			r.counts.Ran++
 		}
-		e.Type, e.Checkpoint, e.Seq, e.Usage = EventSucceeded, res.id, res.seq, w.usage
+		e.Type, e.Checkpoint, e.Seq = EventSucceeded, res.id, res.seq
+		if rec := w.record; rec != nil && rec.Degraded {
+			e.Degraded, e.Error = true, rec.Context.Error
+		}
 		r.answered(u, res)
 		r.add(e)
 	case sdk.Skipped:
@@ -219,11 +223,12 @@ func (r *run) reused(u unit, h *checkpoint.Head, late bool) {
 		e.Reason = "its upstreams gave the same answers"
 	}
 	e.Taken = late || p.Action == recovery.Take
-	e.Saved, e.SavedTokens = h.Took, h.Tokens
+	e.Saved, e.SavedTokens, e.SavedCost = h.Took, h.Tokens, h.Cost
 	r.counts.Reused++
 	r.answered(u, &result{degraded: h.Degraded})
 	r.saved += h.Took
 	r.tokens += h.Tokens
+	r.spared = r.spared.Plus(h.Cost)
 	r.add(e)
 }
 
@@ -232,12 +237,19 @@ func (r *run) reportPlan() {
 	rec := r.s.record
 	r.counts.ToRun, r.counts.ToDecide = r.s.toRun()
 	start := r.counts
-	r.add(Event{Type: EventRunStarted, Workflow: rec.Workflow, Follows: rec.Follows, Continued: rec.Continued, Counts: &start})
+	r.add(Event{Type: EventRunStarted, Workflow: rec.Workflow, Follows: rec.Follows, Continued: rec.Continued, Counts: &start, Reason: r.replayReason()})
 	for i := range r.s.plan.Len() {
 		if hd := r.s.plan.Step(int32(i)).Head; hd != nil {
 			r.reused(unit{int32(i), -1}, hd, false)
 		}
 	}
+}
+
+func (r *run) replayReason() string {
+	if r.s.replay == nil {
+		return ""
+	}
+	return "replayed: nothing is asked and nothing is kept"
 }
 
 // note hands an event to the loop; it waits when the loop is behind, so that no

@@ -280,6 +280,9 @@ func (f *Flow) bind() (diags hcl.Diagnostics) {
 // again, actions run unless they have.
 func (r *run) need(ctx context.Context, named []int, who string) *sdk.Error {
 	s := r.s.secrets
+	if r.s.replay != nil {
+		return nil
+	}
 	for _, i := range named {
 		x := &r.s.f.wf.Secrets[i]
 		switch {

@@ -27,6 +27,10 @@ type RunOptions struct {
 	Targets []string         // addresses; nil = the default targets
 	New     bool             // a run that continues and follows none
 	Run     checkpoint.RunID // continue this run instead of the newest
+	// Replay answers in place of models, networks and native plugins. The run has
+	// the id and the start of the recorded one, its effects do not happen, no
+	// secret is needed and no delay is waited for: give it a store of its own.
+	Replay *Recording
 	// Ended is told how the steps ended, before Apply returns; what it is given
 	// answers for every step, while it runs. nil: nobody asks.
 	Ended func(hcl.Upstream)
@@ -87,6 +91,7 @@ type session struct {
 	below     map[int32]string          // by step that --from makes run: the step it named
 	given     given
 	ended     func(hcl.Upstream)
+	replay    *Recording
 	blocked   map[int32]*sdk.Error // steps that must not start again without a person
 }
 
@@ -106,9 +111,14 @@ func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (_
 	if f.keyed && len(h.o.Key) == 0 {
 		return nil, errors.New("options: no key, and the flow has sensitive values")
 	}
-	s := &session{h: h, f: f, ended: o.Ended, trees: trees{log: h.o.Logger}}
+	s := &session{h: h, f: f, ended: o.Ended, replay: o.Replay, trees: trees{log: h.o.Logger}}
 	var missing hcl.Diagnostics
-	if s.secrets, missing = newSecrets(f, h.o.Environ, h.o.Logger); missing.HasErrors() {
+	s.secrets, missing = newSecrets(f, h.o.Environ, h.o.Logger)
+	if o.Replay != nil {
+		if err := s.secrets.pretend(); err != nil {
+			return nil, err
+		}
+	} else if missing.HasErrors() {
 		return nil, missing
 	}
 	defer func() { err = s.secrets.masked(err) }()
@@ -185,6 +195,12 @@ func (s *session) chooseRun(ctx context.Context, vs map[string]json.RawMessage, 
 		if p != nil && !o.New {
 			s.record.Follows, s.record.Chain, s.record.Reruns = p.ID, p.Chain, maps.Clone(p.Reruns)
 		}
+	}
+	if rec := o.Replay; rec != nil {
+		if rec.run.Workflow != wf.Name {
+			return &UsageError{fmt.Sprintf("run %s is one of workflow %q, not of %q", rec.run.ID, rec.run.Workflow, wf.Name)}
+		}
+		s.record = &checkpoint.RunRecord{ID: rec.run.ID, Chain: rec.run.Chain, Created: rec.run.Created}
 	}
 	for _, p := range slices.Backward(runs) {
 		if p.Chain == s.record.Chain {

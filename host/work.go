@@ -57,10 +57,12 @@ type work struct {
 	failure   *sdk.Error       // of reused, if it was skipped after a failure
 	record    *checkpoint.Record
 	sanitized checkpoint.Sanitized
+	replayed  *checkpoint.Record // that gave the answer
 	started   time.Time
 	took      time.Duration
 	usage     []sdk.Usage
 	tokens    int64
+	cost      checkpoint.Cost
 	warnings  []sdk.Warning
 	fanout    *fanout         // with endExpanded
 	known     []knownFanout   // of records taken, that instances name
@@ -301,7 +303,7 @@ func (r *run) holdsStill(w *work, h *checkpoint.Head) bool {
 		w.reason = "its postconditions changed and the stored answer fails them: " + err.Message
 		if r.step(w).effects.Changes() { // it has happened; to judge it anew is no reason to repeat it
 			address := r.address(w.unit)
-			w.failed(&sdk.Error{Class: sdk.ClassValidation, Code: "postcondition", Message: fmt.Sprintf(
+			w.failed(&sdk.Error{Class: sdk.ClassValidation, Code: codePostcondition, Message: fmt.Sprintf(
 				"its stored answer fails the postcondition as it is now: %s. It has effects and does not run again for that: use --rerun %s if it is to be repeated", err.Message, quoted(address))})
 		}
 		return false

@@ -34,11 +34,15 @@ success, apply runs nothing unless the flow, its plugins or its variables change
   engine apply flow.hcl --rerun step.summarize
   engine apply flow.hcl --from step.fetch --yes
   engine apply flow.hcl --set step.pay=@receipt.json
+  engine apply flow.hcl --replay latest
   engine apply flow.hcl --json | jq -r 'select(.type=="persisted").step'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.concurrency < 0 {
 				return exit(exitUsage, "--concurrency %d is negative", f.concurrency)
+			}
+			if f.replay != "" && (f.run != "" || f.fresh || len(f.rerun)+len(f.from)+len(f.set) > 0) {
+				return exit(exitUsage, "--replay answers all of a run from another; leave out --run, --new, --rerun, --from and --set")
 			}
 			endsGently(c.Context())
 			how, err := chooseProgress(f.progress, io.err, f.json, os.Getenv)
@@ -50,6 +54,9 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			l, err := f.load(io, flowPath(args), true, v)
 			if err != nil {
 				return err
+			}
+			if f.replay != "" {
+				return replay(c.Context(), &f, l, io, v)
 			}
 			if err := confirm(io, l, f.yes); err != nil {
 				return err
@@ -122,7 +129,8 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	}
 	c.Flags().StringVar(&f.progress, "progress", mode, "how stderr tells the run: auto, tty, plain, quiet (`how`); default $ENGINE_PROGRESS, else auto")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "write what the run did to a `file` that Prometheus reads")
-	c.Flags().StringVar(&f.prices, "prices", "", "what the tokens of models cost, a JSON `file`: {\"date\": …, \"models\": {\"m\": {\"input\": …, \"output\": …}}} in USD per million")
+	c.Flags().StringVar(&f.prices, "prices", "", "what the tokens of models cost, a JSON `file`: {\"date\": …, \"models\": {\"m\": {\"input\": …, \"output\": …}}} in USD per million; default the list of "+listDate()+" in this engine")
+	c.Flags().StringVar(&f.replay, "replay", "", "answer models, networks and native plugins with what they answered in this `run`; nothing is asked and nothing is kept")
 	c.Flags().BoolVar(&f.yes, "yes", false, "run the steps with effects that --from names again without asking")
 	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 3 if the run succeeded with answers of fallbacks, or without steps that failed and were skipped")
 	addEncrypt(c, &f.encrypt)

@@ -246,6 +246,9 @@ func writeCheckpoint(w io.Writer, workflow string, r *checkpoint.Record) {
 	for _, u := range c.Usage {
 		line("usage", "%s: %d tokens in, %d out", u.Model, u.InputTokens, u.OutputTokens)
 	}
+	if r.Cost != (checkpoint.Cost{}) {
+		line("cost", "%s, when it was made", r.Cost)
+	}
 	if len(c.Reported) > 0 {
 		line("reported", "%s", c.Reported)
 	}

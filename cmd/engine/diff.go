@@ -80,16 +80,17 @@ type side struct {
 
 // sideStep is what a step came to in one run.
 type sideStep struct {
-	State      string        `json:"state"`
-	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"`
-	Input      sdk.Digest    `json:"input,omitzero"`
-	InputHead  string        `json:"input_head,omitempty"`
-	Output     sdk.Digest    `json:"output,omitzero"`
-	Answer     string        `json:"answer,omitempty"` // how it begins
-	Attempts   int           `json:"attempts"`
-	Took       time.Duration `json:"took_ns"` // what it cost in this run; nothing if it was reused
-	Tokens     int64         `json:"tokens"`
-	Error      *sdk.Error    `json:"error,omitempty"`
+	State      string          `json:"state"`
+	Checkpoint checkpoint.ID   `json:"checkpoint,omitempty"`
+	Input      sdk.Digest      `json:"input,omitzero"`
+	InputHead  string          `json:"input_head,omitempty"`
+	Output     sdk.Digest      `json:"output,omitzero"`
+	Answer     string          `json:"answer,omitempty"` // how it begins
+	Attempts   int             `json:"attempts"`
+	Took       time.Duration   `json:"took_ns"` // what it cost in this run; nothing if it was reused
+	Tokens     int64           `json:"tokens"`
+	Cost       checkpoint.Cost `json:"cost,omitzero"`
+	Error      *sdk.Error      `json:"error,omitempty"`
 	seq        checkpoint.Seq
 }
 
@@ -103,6 +104,7 @@ func newSide(s *story) *side {
 			for _, u := range a.Usage {
 				one.Tokens += u.InputTokens + u.OutputTokens
 			}
+			one.Cost = one.Cost.Plus(a.Cost)
 			one.Error = a.Error
 		}
 		x.steps[st.Step] = one
@@ -285,12 +287,14 @@ func (d *runDiff) compareVariables() {
 }
 
 // cost is what the steps of a run took in it.
-func (x *side) cost() (took time.Duration, tokens int64) {
-	for _, st := range x.steps {
+func (x *side) cost() (took time.Duration, tokens int64, cost checkpoint.Cost) {
+	for _, name := range x.order {
+		st := x.steps[name]
 		took += st.Took
 		tokens += st.Tokens
+		cost = cost.Plus(st.Cost)
 	}
-	return took, tokens
+	return took, tokens, cost
 }
 
 func (d *runDiff) same() (n int) {
@@ -310,10 +314,11 @@ func (d *runDiff) writeJSON(w io.Writer) {
 		Started  time.Time            `json:"started"`
 		Took     time.Duration        `json:"took_ns"`
 		Tokens   int64                `json:"tokens"`
+		Cost     checkpoint.Cost      `json:"cost,omitzero"`
 	}
 	sum := func(x *side) run {
-		took, tokens := x.cost()
-		return run{x.story.ID, x.story.Workflow, x.story.Status, x.story.Started, took, tokens}
+		took, tokens, cost := x.cost()
+		return run{x.story.ID, x.story.Workflow, x.story.Status, x.story.Started, took, tokens, cost}
 	}
 	writeVersion(w)
 	for _, f := range d.files {
@@ -353,9 +358,7 @@ func (d *runDiff) write(w io.Writer) {
 	for i := range d.steps {
 		d.writeStep(w, &d.steps[i])
 	}
-	took, tokens := d.a.cost()
-	tookB, tokensB := d.b.cost()
-	fmt.Fprintf(w, "%s, %d the same; cost %s → %s\n", count(len(d.steps), "step"), d.same(), saved(took, tokens), saved(tookB, tokensB))
+	fmt.Fprintf(w, "%s, %d the same; cost %s → %s\n", count(len(d.steps), "step"), d.same(), saved(d.a.cost()), saved(d.b.cost()))
 }
 
 func changedOr(note string) string {
@@ -420,7 +423,7 @@ func costOf(s *stepDiff) string {
 	if s.A.Took == 0 && s.B.Took == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; cost %s → %s", saved(s.A.Took, s.A.Tokens), saved(s.B.Took, s.B.Tokens))
+	return fmt.Sprintf("; cost %s → %s", saved(s.A.Took, s.A.Tokens, s.A.Cost), saved(s.B.Took, s.B.Tokens, s.B.Cost))
 }
 
 func shortOr(d sdk.Digest) string {

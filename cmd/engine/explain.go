@@ -89,7 +89,7 @@ func writeExplanation(io streams, e *host.Explanation) {
 		return
 	}
 	r := e.Record
-	row("record", "%s, %s, by run %s on %s (%s)", r.ID, r.Outcome, r.Run, r.Created.Local().Format(time.DateTime), saved(r.Took, r.Tokens))
+	row("record", "%s, %s, by run %s on %s (%s)", r.ID, r.Outcome, r.Run, r.Created.Local().Format(time.DateTime), saved(r.Took, r.Tokens, r.Cost))
 	if r.Outcome == checkpoint.Succeeded {
 		have := "stored"
 		if !e.HasData {

@@ -39,6 +39,7 @@ type flowFlags struct {
 	minFree     string
 	yes         bool
 	run         string
+	replay      string
 	concurrency int
 	progress    string
 	metrics     string

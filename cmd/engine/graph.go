@@ -170,15 +170,16 @@ type stateStyle struct {
 }
 
 var stateStyles = map[string]stateStyle{
-	"succeeded":           {"#d9f2e0", "#1b7f3b", 1.5, ""},
-	"reused":              {"#d8e9fc", "#1a5fb4", 1.5, "2 2"},
-	"running":             {"#fff3cd", "#a86a00", 3, ""},
-	"waiting for a retry": {"#fff3cd", "#a86a00", 2, "6 3"},
-	"failed":              {"#fbdcd9", "#b3261e", 3, ""},
-	"skipped":             {"#ececec", "#6b6f76", 1.5, "6 3"},
-	"cancelled":           {"#ececec", "#6b6f76", 1.5, "2 2"},
-	"interrupted":         {"#f3e3fb", "#7b2fa0", 2, "6 3"},
-	"pending":             {"#ffffff", "#8a8f98", 1, ""},
+	"succeeded":            {"#d9f2e0", "#1b7f3b", 1.5, ""},
+	"reused":               {"#d8e9fc", "#1a5fb4", 1.5, "2 2"},
+	"running":              {"#fff3cd", "#a86a00", 3, ""},
+	"waiting for a retry":  {"#fff3cd", "#a86a00", 2, "6 3"},
+	"waiting for its turn": {"#fff3cd", "#a86a00", 2, "2 3"},
+	"failed":               {"#fbdcd9", "#b3261e", 3, ""},
+	"skipped":              {"#ececec", "#6b6f76", 1.5, "6 3"},
+	"cancelled":            {"#ececec", "#6b6f76", 1.5, "2 2"},
+	"interrupted":          {"#f3e3fb", "#7b2fa0", 2, "6 3"},
+	"pending":              {"#ffffff", "#8a8f98", 1, ""},
 }
 
 // styleOf is the style of a step, that of a plain box without a run.

@@ -75,7 +75,7 @@ func namedStep(typed string) (string, error) {
 type tally map[string]int
 
 // tallied are the states in the order in which a tally tells them.
-var tallied = []string{"failed", "interrupted", "running", "waiting for a retry", "preparing", "cancelled", "skipped", "reused", "succeeded", "pending"}
+var tallied = []string{"failed", "interrupted", "running", "waiting for a retry", "waiting for its turn", "preparing", "cancelled", "skipped", "reused", "succeeded", "pending"}
 
 func (t tally) total() (n int) {
 	for _, k := range t {
@@ -97,7 +97,7 @@ func (t tally) String() string {
 
 // state is that of a fan-out that has not ended.
 func (t tally) state() string {
-	for _, state := range tallied[:5] {
+	for _, state := range tallied[:6] {
 		if t[state] > 0 {
 			return cmp.Or(map[string]string{"preparing": "running"}[state], state)
 		}

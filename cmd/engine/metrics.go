@@ -26,6 +26,8 @@ type metrics struct {
 	running  time.Duration // of all attempts
 	saved    time.Duration
 	spared   int64 // tokens
+	cost     checkpoint.Cost
+	kept     checkpoint.Cost // that reuse spared
 	ended    time.Time
 }
 
@@ -49,10 +51,14 @@ func (m *metrics) Observe(events []host.Event) {
 			}
 			m.running += e.Took
 		case host.EventRunEnded:
-			m.status, m.counts, m.took, m.saved, m.spared, m.ended = e.Status, *e.Counts, e.Took, e.Saved, e.SavedTokens, e.Time
+			m.status, m.counts, m.took, m.saved, m.spared, m.kept, m.ended = e.Status, *e.Counts, e.Took, e.Saved, e.SavedTokens, e.SavedCost, e.Time
 		case host.EventNothingToRun:
-			m.status, m.counts, m.saved, m.spared, m.ended = checkpoint.RunSucceeded, *e.Counts, e.Saved, e.SavedTokens, e.Time
+			m.status, m.counts, m.saved, m.spared, m.kept, m.ended = checkpoint.RunSucceeded, *e.Counts, e.Saved, e.SavedTokens, e.SavedCost, e.Time
 		}
+		if e.Step == "" {
+			continue // that is the sum
+		}
+		m.cost = m.cost.Plus(e.Cost)
 		for _, u := range e.Usage {
 			for kind, n := range map[string]int64{"input": u.InputTokens, "output": u.OutputTokens, "cached": u.CachedTokens} {
 				if n > 0 {
@@ -103,6 +109,16 @@ func (m *metrics) String() string {
 	}
 	head("engine_run_saved_tokens", "Tokens that reuse spared.")
 	value("engine_run_saved_tokens", "", float64(m.spared))
+	// What has no known price is in no sum: a second line says that there is such.
+	for _, x := range []struct {
+		name, help string
+		cost       checkpoint.Cost
+	}{{"engine_run_cost", "What attempts cost", m.cost}, {"engine_run_saved_cost", "What had been paid for what reuse spared", m.kept}} {
+		head(x.name+"_usd", x.help+", in USD, as far as prices are known.")
+		value(x.name+"_usd", "", x.cost.USD)
+		head(x.name+"_unknown", "1 if something of it has no known price.")
+		value(x.name+"_unknown", "", float64(map[bool]int{true: 1}[x.cost.Unknown]))
+	}
 	head("engine_run_ended_timestamp_seconds", "When the run ended, in Unix time.")
 	if !m.ended.IsZero() {
 		value("engine_run_ended_timestamp_seconds", "", float64(m.ended.UnixMilli())/1000)

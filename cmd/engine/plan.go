@@ -184,7 +184,7 @@ func writePlan(io streams, p *host.Plan) {
 	for _, s := range p.Steps {
 		line := fmt.Sprintf("  %-7s %s: %s", s.Action, s.Step, oneLine(s.Reason))
 		if s.Action == "reuse" {
-			line = fmt.Sprintf("  %-7s %s: %s, %s saved (%s)", s.Action, s.Step, s.Checkpoint, saved(s.Saved, s.Tokens), oneLine(s.Reason))
+			line = fmt.Sprintf("  %-7s %s: %s, %s saved (%s)", s.Action, s.Step, s.Checkpoint, saved(s.Saved, s.Tokens, s.Cost), oneLine(s.Reason))
 		}
 		switch {
 		case s.Instances != nil:
@@ -201,5 +201,5 @@ func writePlan(io streams, p *host.Plan) {
 		fmt.Fprintf(w, "Nothing to run: %d reused, %d skipped.\n", p.Reuse, p.Skip)
 		return
 	}
-	fmt.Fprintf(w, "Plan: %d to run, %d to be decided while running, %d reused (%s saved), %d skipped.\n", p.Run, p.Decide, p.Reuse, saved(p.Saved, p.Tokens), p.Skip)
+	fmt.Fprintf(w, "Plan: %d to run, %d to be decided while running, %d reused (%s saved), %d skipped.\n", p.Run, p.Decide, p.Reuse, saved(p.Saved, p.Tokens, p.Cost), p.Skip)
 }

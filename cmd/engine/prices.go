@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/host"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -30,8 +31,17 @@ func prices(file string) (*host.Prices, error) {
 	return p, err
 }
 
-// spent says what calls of models used, "" for none.
-func spent(usage []sdk.Usage, usd float64, known bool) string {
+// listDate is the day of the prices that the engine came with.
+func listDate() string {
+	p, err := prices("")
+	if err != nil {
+		panic("the list of prices in this engine: " + err.Error())
+	}
+	return p.Date
+}
+
+// spent says what calls of models used and cost, "" for none.
+func spent(usage []sdk.Usage, cost checkpoint.Cost) string {
 	var calls, tokens int64
 	for _, u := range usage {
 		calls += max(u.Calls, 1)
@@ -41,13 +51,8 @@ func spent(usage []sdk.Usage, usd float64, known bool) string {
 		return ""
 	}
 	s := fmt.Sprintf("%s of models, %d tokens", count(int(calls), "call"), tokens)
-	switch {
-	case known:
-		s += fmt.Sprintf(", %.4f USD", usd)
-	case usd > 0:
-		s += fmt.Sprintf(", %.4f USD and what has no known price", usd)
-	default:
-		s += ", price unknown"
+	if cost != (checkpoint.Cost{}) {
+		s += ", " + cost.String()
 	}
 	return s
 }

@@ -17,25 +17,29 @@ import (
 
 // shownStep is what a run did with one step.
 type shownStep struct {
-	Step       string        `json:"step"`
-	State      string        `json:"state"`
-	Attempts   []shownTry    `json:"attempts,omitempty"`
-	Checkpoint checkpoint.ID `json:"checkpoint,omitempty"`
-	Persisted  bool          `json:"persisted"`
-	Reason     string        `json:"reason,omitempty"`
-	Saved      time.Duration `json:"saved_ns,omitempty"`
-	Error      *sdk.Error    `json:"error,omitempty"`     // why it failed before an attempt began
-	Instances  tally         `json:"instances,omitempty"` // of a step with for_each, by state
+	Step        string          `json:"step"`
+	State       string          `json:"state"`
+	Attempts    []shownTry      `json:"attempts,omitempty"`
+	Checkpoint  checkpoint.ID   `json:"checkpoint,omitempty"`
+	Persisted   bool            `json:"persisted"`
+	Reason      string          `json:"reason,omitempty"`
+	Saved       time.Duration   `json:"saved_ns,omitempty"`
+	SavedTokens int64           `json:"saved_tokens,omitempty"`
+	SavedCost   checkpoint.Cost `json:"saved_cost,omitzero"`
+	Error       *sdk.Error      `json:"error,omitempty"`     // why it failed before an attempt began
+	Instances   tally           `json:"instances,omitempty"` // of a step with for_each, by state
 }
 
 // shownTry is one attempt.
 type shownTry struct {
-	Attempt int           `json:"attempt"`
-	Started time.Time     `json:"started"`
-	Took    time.Duration `json:"took_ns,omitempty"`
-	Error   *sdk.Error    `json:"error,omitempty"`
-	Open    bool          `json:"open,omitempty"` // no end was recorded: it runs, or was interrupted
-	Usage   []sdk.Usage   `json:"usage,omitempty"`
+	Attempt  int             `json:"attempt"`
+	Started  time.Time       `json:"started"`
+	Took     time.Duration   `json:"took_ns,omitempty"`
+	Error    *sdk.Error      `json:"error,omitempty"`
+	Open     bool            `json:"open,omitempty"` // no end was recorded: it runs, or was interrupted
+	Usage    []sdk.Usage     `json:"usage,omitempty"`
+	Cost     checkpoint.Cost `json:"cost,omitzero"`
+	Fallback bool            `json:"fallback,omitempty"` // a fallback answered
 }
 
 // steps folds a run's events, in the order in which steps first appeared.
@@ -63,7 +67,7 @@ func (st *shownStep) add(e *host.Event) {
 	end := func() {
 		for i := range st.Attempts {
 			if a := &st.Attempts[i]; a.Attempt == e.Attempt && a.Open {
-				a.Open, a.Took, a.Error, a.Usage = false, e.Took, e.Error, e.Usage
+				a.Open, a.Took, a.Error, a.Usage, a.Cost, a.Fallback = false, e.Took, e.Error, e.Usage, e.Cost, e.Degraded
 			}
 		}
 	}
@@ -82,6 +86,8 @@ func (st *shownStep) add(e *host.Event) {
 	case host.EventAttemptFailed:
 		st.State = "waiting for a retry"
 		end()
+	case host.EventWaiting:
+		st.State = "waiting for its turn"
 	case host.EventSucceeded:
 		st.State, st.Checkpoint, st.Persisted = "succeeded", e.Checkpoint, false
 		if e.Reason != "" {
@@ -93,7 +99,8 @@ func (st *shownStep) add(e *host.Event) {
 	case host.EventReused:
 		// A run that goes on reuses what it made itself; its own story stays.
 		if st.Checkpoint != e.Checkpoint || len(st.Attempts) == 0 {
-			st.State, st.Checkpoint, st.Reason, st.Saved = "reused", e.Checkpoint, e.Reason, e.Saved
+			st.State, st.Checkpoint, st.Reason = "reused", e.Checkpoint, e.Reason
+			st.Saved, st.SavedTokens, st.SavedCost = e.Saved, e.SavedTokens, e.SavedCost
 		}
 		st.Persisted = true
 	case host.EventFailed:
@@ -158,7 +165,12 @@ goes on.`,
 			}
 			if asJSON {
 				writeVersion(io.out)
-				writeJSON(io.out, map[string]any{"type": "run", "run": s.ID, "workflow": s.Workflow, "status": s.Status, "started": s.Started, "counts": s.Counts, "steps": steps})
+				b := billOf(steps)
+				shown := map[string]any{"type": "run", "run": s.ID, "workflow": s.Workflow, "status": s.Status, "started": s.Started, "counts": s.Counts, "steps": steps, "usage": b.Usage}
+				if b.Cost != (checkpoint.Cost{}) {
+					shown["cost"] = b.Cost
+				}
+				writeJSON(io.out, shown)
 				return nil
 			}
 			writeStory(io, s, steps, want != "")
@@ -195,6 +207,13 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 				fmt.Fprintf(w, ", %s", short(last.Took))
 			}
 		}
+		if st.Instances == nil {
+			b := st.bill()
+			fmt.Fprint(w, b.String())
+		} else {
+			b := billOf(instancesOf(steps, st.Step))
+			fmt.Fprint(w, b.String())
+		}
 		if st.Reason != "" {
 			fmt.Fprintf(w, ": %s", oneLine(st.Reason))
 		}
@@ -214,19 +233,26 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 			fmt.Fprintf(w, "              %s\n", oneLine(st.Error.Error()))
 		}
 		for _, a := range st.Attempts {
-			if a.Error != nil && (full || st.State != "succeeded") {
+			switch {
+			case full:
+				a.write(w)
+			case a.Fallback && a.Error != nil:
+				fmt.Fprintf(w, "              a fallback answered, because of %s\n", oneLine(a.Error.Error()))
+			case a.Error != nil && st.State != "succeeded":
 				fmt.Fprintf(w, "              attempt %d: %s\n", a.Attempt, oneLine(a.Error.Error()))
-				if full && a.Error.Stderr != "" {
-					fmt.Fprintf(w, "                %s\n", strings.ReplaceAll(escape(strings.TrimSpace(a.Error.Stderr)), "\n", "\n                "))
-				}
-			} else if full {
-				fmt.Fprintf(w, "              attempt %d: started %s, took %s\n", a.Attempt, a.Started.Local().Format(time.DateTime), short(a.Took))
 			}
 		}
 	}
 	if !full {
 		c := s.Counts
 		fmt.Fprintf(w, "%s: %d ran, %d reused, %d skipped, %d failed, %d cancelled\n", count(c.Total, "step"), c.Ran, c.Reused, c.Skipped, c.Failed, c.Cancelled)
+		b := billOf(steps)
+		if s := spent(b.Usage, b.Cost); s != "" {
+			fmt.Fprintf(w, "used: %s\n", s)
+		}
+		if s := spared(steps); s != "" {
+			fmt.Fprintf(w, "saved by reuse: %s\n", s)
+		}
 	}
 }
 

@@ -31,7 +31,9 @@ type stats struct {
 	Took       time.Duration                `json:"took_ns"` // of all attempts
 	Saved      time.Duration                `json:"saved_ns"`
 	SavedToken int64                        `json:"saved_tokens"`
+	SavedCost  checkpoint.Cost              `json:"saved_cost,omitzero"`
 	Tokens     int64                        `json:"tokens"`
+	Cost       checkpoint.Cost              `json:"cost,omitzero"`
 	Steps      []*stepStats                 `json:"steps"` // most failures first
 	Hours      []hourStats                  `json:"hours"` // of the day, local time; those with attempts
 	Days       []dayStats                   `json:"days"`  // local time, oldest first
@@ -149,6 +151,7 @@ func sumUp(ss []*story, workflow string, since time.Time) *stats {
 			if e.Type == host.EventRunEnded {
 				st.Saved += e.Saved
 				st.SavedToken += e.SavedTokens
+				st.SavedCost = st.SavedCost.Plus(e.SavedCost)
 			}
 			if e.Step == "" {
 				continue
@@ -172,6 +175,7 @@ func sumUp(ss []*story, workflow string, since time.Time) *stats {
 			for _, u := range e.Usage {
 				st.Tokens += u.InputTokens + u.OutputTokens
 			}
+			st.Cost = st.Cost.Plus(e.Cost)
 			if class == "" {
 				step.Succeeded++
 				step.Worst = max(step.Worst, e.Attempt)
@@ -245,8 +249,12 @@ func writeStats(io streams, st *stats) {
 	if st.Recovered > 0 {
 		fmt.Fprintf(w, "recovered: %s succeeded after %s\n", count(st.Recovered, "run"), count(st.Continued, "continuation"))
 	}
-	fmt.Fprintf(w, "attempts: %d, %d failed (%s), %s of work, %d tokens\n", st.Attempts, st.Failed, percent(st.Failed, st.Attempts), short(st.Took), st.Tokens)
-	fmt.Fprintf(w, "saved by reuse: %s\n", saved(st.Saved, st.SavedToken))
+	cost := ""
+	if st.Cost != (checkpoint.Cost{}) {
+		cost = ", " + st.Cost.String()
+	}
+	fmt.Fprintf(w, "attempts: %d, %d failed (%s), %s of work, %d tokens%s\n", st.Attempts, st.Failed, percent(st.Failed, st.Attempts), short(st.Took), st.Tokens, cost)
+	fmt.Fprintf(w, "saved by reuse: %s\n", saved(st.Saved, st.SavedToken, st.SavedCost))
 	fmt.Fprintln(w, "\nSTEP\tWORKFLOW\tATTEMPTS\tFAILED\tRATE\tRETRIED\tWORST\tREUSED\tCLASSES")
 	for _, s := range st.Steps {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%d\t%d\t%d\t%s\n", escape(s.Step), escape(s.Workflow), s.Attempts, s.Failed, percent(s.Failed, s.Attempts), s.Retried, s.Worst, s.Reused, classes(s.Classes))

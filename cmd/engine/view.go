@@ -147,12 +147,16 @@ func short(d time.Duration) string {
 	return d.Round(time.Microsecond).String()
 }
 
-// saved says what reuse spared, "" if it was nothing.
-func saved(d time.Duration, tokens int64) string {
+// saved says what reuse spared, or what something took.
+func saved(d time.Duration, tokens int64, c checkpoint.Cost) string {
+	s := short(d)
 	if tokens > 0 {
-		return fmt.Sprintf("%s and %d tokens", short(d), tokens)
+		s += fmt.Sprintf(" and %d tokens", tokens)
 	}
-	return short(d)
+	if c != (checkpoint.Cost{}) {
+		s += " (" + c.String() + ")"
+	}
+	return s
 }
 
 // applyView shows a run while it goes on, and its result.
@@ -220,6 +224,8 @@ func (v *textApply) line(e *host.Event) string {
 			how = ", continued"
 		case e.Follows != "":
 			how = ", follows " + string(e.Follows)
+		case e.Reason != "":
+			how = ", " + oneLine(e.Reason)
 		}
 		c := e.Counts
 		s := fmt.Sprintf("run %s of workflow %q%s: %s, %d to run", e.Run, e.Workflow, how, count(c.Total, "step"), c.ToRun)
@@ -229,9 +235,9 @@ func (v *textApply) line(e *host.Event) string {
 		return s
 	case host.EventReused:
 		if e.Taken {
-			return word(" (%s): recovery point, reused checkpoint, skipped %s of computation (%s)", e.Checkpoint, saved(e.Saved, e.SavedTokens), oneLine(e.Reason))
+			return word(" (%s): recovery point, reused checkpoint, skipped %s of computation (%s)", e.Checkpoint, saved(e.Saved, e.SavedTokens, e.SavedCost), oneLine(e.Reason))
 		}
-		return word(" (%s): not needed again, %s saved", e.Checkpoint, saved(e.Saved, e.SavedTokens))
+		return word(" (%s): not needed again, %s saved", e.Checkpoint, saved(e.Saved, e.SavedTokens, e.SavedCost))
 	case host.EventExpanded:
 		return word(": %s", count(e.Instances, "instance"))
 	case host.EventStarted:
@@ -254,6 +260,12 @@ func (v *textApply) line(e *host.Event) string {
 		return word(": %s; %s", oneLine(e.Error.Error()), oneLine(e.Reason))
 	case host.EventSucceeded:
 		s := fmt.Sprintf(" in %s", short(e.Took))
+		if len(e.Usage) > 0 {
+			s += ", " + spent(e.Usage, e.Cost)
+		}
+		if e.Degraded && e.Error != nil {
+			s += ", by a fallback"
+		}
 		if e.Reason != "" {
 			s = "" // no attempt was made
 		}
@@ -314,7 +326,7 @@ func (v *textApply) result(res *host.Result) {
 	w := v.io.err
 	switch {
 	case !res.Opened:
-		fmt.Fprintf(w, "nothing to run: run %s is current, %s reused, %s saved\n", res.Run.ID, count(res.Counts.Reused, "step"), saved(res.Saved, res.Tokens))
+		fmt.Fprintf(w, "nothing to run: run %s is current, %s reused, %s saved\n", res.Run.ID, count(res.Counts.Reused, "step"), saved(res.Saved, res.Tokens, res.SavedCost))
 	default:
 		c := res.Counts
 		fmt.Fprintf(w, "run %s %s in %s: %d ran, %d reused", res.Run.ID, res.Run.Status, short(res.Run.Live), c.Ran, c.Reused)
@@ -327,12 +339,18 @@ func (v *textApply) result(res *host.Result) {
 			}
 		}
 		if c.Reused > 0 {
-			fmt.Fprintf(w, "; reuse saved %s", saved(res.Saved, res.Tokens))
+			fmt.Fprintf(w, "; reuse saved %s", saved(res.Saved, res.Tokens, res.SavedCost))
 		}
-		if s := spent(res.Usage, res.USD, res.Priced); s != "" {
+		if s := spent(res.Usage, res.Cost); s != "" {
 			fmt.Fprintf(w, "; %s", s)
+			if res.Cost.USD > 0 {
+				fmt.Fprintf(w, " at the prices of %s", res.PricesOf)
+			}
 		}
 		fmt.Fprintln(w)
+		if len(res.Unpriced) > 0 {
+			fmt.Fprintf(w, "no price is known for %s; to give prices: --prices FILE\n", oneLine(someOf(res.Unpriced)))
+		}
 	}
 	v.failures(res)
 }
@@ -360,6 +378,9 @@ func (v *textApply) failures(res *host.Result) {
 	}
 	if e := res.Run.Error; e != nil {
 		fmt.Fprintf(w, "\nthe run was ended: %s\n", indented(e.Error()))
+	}
+	if res.Replayed {
+		return
 	}
 	switch rec := &res.Run; {
 	case rec.Status == checkpoint.RunCompensated:
@@ -394,7 +415,7 @@ func (v *textApply) covered(res *host.Result) {
 		}
 		fmt.Fprintf(w, "degraded, answered by a fallback: %s%s\n", oneLine(strings.Join(res.Degraded[:min(n, maxListed)], ", ")), more)
 	}
-	if res.Run.Status == checkpoint.RunSucceeded && len(res.Skipped)+len(res.Degraded) > 0 {
+	if res.Run.Status == checkpoint.RunSucceeded && !res.Replayed && len(res.Skipped)+len(res.Degraded) > 0 {
 		fmt.Fprintln(w, "The next apply asks these again.")
 	}
 }
