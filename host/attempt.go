@@ -369,7 +369,9 @@ func (r *run) load(ctx context.Context, who string, use hcl.Use, limits loader.L
 		slow := time.AfterFunc(time.Second, func() {
 			r.note(Event{Type: EventLog, Step: who, Level: "info", Message: "making plugin " + r.s.f.wf.Plugins[use.Plugin].Name + " ready; what is compiled is kept for the next time"})
 		})
-		p, err := r.s.f.loaders[use.Plugin].Load(ctx, r.s.f.artifacts[use.Plugin])
+		a := *r.s.f.artifacts[use.Plugin]
+		a.Env = r.s.f.ceilings[use.Plugin].world().Env
+		p, err := r.s.f.loaders[use.Plugin].Load(ctx, &a)
 		slow.Stop()
 		if err != nil {
 			return nil, err

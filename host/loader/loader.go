@@ -38,6 +38,9 @@ type Artifact struct {
 	// loader may make one for a program of another contract; it has no name then.
 	Manifest *sdk.Manifest
 	Bytes    []byte // the module, for Wasm; nil for native
+	// Env is what a native plugin's first process gets beside its own
+	// environment; set by who loads it. Steps of another World get another process.
+	Env map[string]string
 }
 
 // Limits bound what one attempt may use. The zero value of a field means its

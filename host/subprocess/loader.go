@@ -98,7 +98,7 @@ func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, e
 		_ = os.RemoveAll(p.dir)
 		return nil, &sdk.Error{Class: sdk.ClassSandbox, Code: "plugin_refused", Message: fmt.Sprintf("plugin %s: %v", a.Path, err)}
 	}
-	return p.started(ctx)
+	return p.started(ctx, a.Env)
 }
 
 // LoadSelf starts this engine's own executable, Options.Self, as the plugin: it
@@ -111,7 +111,7 @@ func (l *Loader) LoadSelf(ctx context.Context, a *loader.Artifact) (loader.Plugi
 		return nil, err
 	}
 	p.exe = l.self
-	return p.started(ctx)
+	return p.started(ctx, a.Env)
 }
 
 // newPlugin makes a plugin's private directory.
@@ -128,8 +128,8 @@ func (l *Loader) newPlugin(a *loader.Artifact) (*plugin, error) {
 }
 
 // started starts the first process, or closes the plugin.
-func (p *plugin) started(ctx context.Context) (loader.Plugin, error) {
-	if _, err := p.running(ctx); err != nil {
+func (p *plugin) started(ctx context.Context, env map[string]string) (loader.Plugin, error) {
+	if _, err := p.running(ctx, env); err != nil {
 		_ = p.Close()
 		return nil, err
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,7 +18,7 @@ import (
 // untyped is the step type of a plugin without a manifest.
 const untyped = "run"
 
-// plugin is a loaded executable with at most one process.
+// plugin is a loaded executable with at most one process for each environment.
 type plugin struct {
 	o        Options
 	path     string
@@ -29,8 +31,8 @@ type plugin struct {
 
 	attempts attempts
 
-	mu      sync.Mutex
-	process *process
+	mu        sync.Mutex
+	processes map[string]*process // by environment
 }
 
 var _ loader.Plugin = (*plugin)(nil)
@@ -56,18 +58,26 @@ func (p *plugin) Close() error {
 	if !first {
 		return nil
 	}
-	if p.process != nil {
-		p.process.shutdown()
+	for _, proc := range p.processes {
+		if proc != nil { // it was started
+			proc.shutdown()
+		}
 	}
 	return os.RemoveAll(p.dir)
 }
 
-// running returns the process, and starts one if there is none that lives.
-func (p *plugin) running(ctx context.Context) (*process, error) {
+// running returns the process with this environment, and starts one if there is
+// none that lives.
+func (p *plugin) running(ctx context.Context, env map[string]string) (*process, error) {
+	var own []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		own = append(own, name+"="+env[name])
+	}
+	key := strings.Join(own, "\x00")
 	p.startMu.Lock()
 	defer p.startMu.Unlock()
 	p.mu.Lock()
-	have := p.process
+	have := p.processes[key]
 	p.mu.Unlock()
 	if have != nil {
 		if have.alive() {
@@ -75,9 +85,12 @@ func (p *plugin) running(ctx context.Context) (*process, error) {
 		}
 		have.kill()
 	}
-	started, err := start(ctx, p.o, p.path, p.exe, p.dir)
+	started, err := start(ctx, p.o, p.path, p.exe, p.dir, own)
 	p.mu.Lock()
-	p.process = started
+	if p.processes == nil {
+		p.processes = map[string]*process{}
+	}
+	p.processes[key] = started
 	p.mu.Unlock()
 	return started, err
 }
@@ -109,7 +122,11 @@ func (s *step) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.R
 			return nil, sdk.Ended(ctx)
 		}
 	}
-	proc, err := p.running(ctx)
+	var env map[string]string
+	if s.limits.World != nil {
+		env = s.limits.World.Env
+	}
+	proc, err := p.running(ctx, env)
 	if err != nil {
 		return nil, err
 	}

@@ -70,6 +70,15 @@ func TestWhatAPluginSees(t *testing.T) {
 				t.Errorf("the plugin sees %s", kv)
 			}
 		}
+		// With variables of the flow it is another process, which keeps the others.
+		own := stepOf(t, p, "probe", loader.Limits{World: &loader.World{Env: map[string]string{"GIVEN": "中 文", "LANG": "xx"}}})
+		out, err = run(t, own, `{"do":"env"}`)
+		if err != nil || !strings.Contains(out, `"GIVEN=中 文"`) || !strings.Contains(out, `"LANG=xx"`) || !strings.Contains(out, `"TMPDIR=`) {
+			t.Errorf("%s, %v", out, err)
+		}
+		if again, err := run(t, s, `{"do":"env"}`); err != nil || strings.Contains(again, "GIVEN") {
+			t.Errorf("without them: %s, %v", again, err)
+		}
 		if out, err := run(t, stepOf(t, p, "respond", loader.Limits{}), `{}`); err != nil || out != `"responded"` {
 			t.Errorf("respond %s, %v", out, err)
 		}

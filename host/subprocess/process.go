@@ -35,13 +35,16 @@ const politely = time.Second
 // settle is how long a process may take to end whose connection is gone.
 const settle = 5 * time.Second
 
-// start runs the executable and waits for its handshake.
-func start(ctx context.Context, o Options, path, exe, dir string) (*process, error) {
+// start runs the executable, with more variables than it gets by itself, and
+// waits for its handshake.
+func start(ctx context.Context, o Options, path, exe, dir string, env []string) (*process, error) {
 	tmp := filepath.Join(dir, "tmp")
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("plugin %s: %v", path, err)}
 	}
-	return launch(ctx, newChild(o, path, exe, tmp), o.StartTimeout, dir)
+	c := newChild(o, path, exe, tmp)
+	c.cmd.Env = append(c.cmd.Env, env...)
+	return launch(ctx, c, o.StartTimeout, dir)
 }
 
 // launch starts a child whose socket lies in dir and waits for its handshake.
