@@ -3,6 +3,7 @@ package hcl
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -69,6 +70,75 @@ func BenchmarkInput(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkValidate is a flow of 10,000 steps in 4.8 MB of text, prompts included:
+// everything that can be told without plugins, and the memory that was asked of the
+// system until then.
+func BenchmarkValidate(b *testing.B) {
+	var flow strings.Builder
+	flow.WriteString(header)
+	prompt := strings.Repeat("Say in one sentence what stands here. 用一句话说明。 ", 6)
+	for i := range 10_000 {
+		fmt.Fprintf(&flow, "step \"s%d\" {\n  uses  = plugin.p.run\n  input = { prompt = \"%s${%s}\" }\n}\n", i, prompt, map[bool]string{true: "run.id", false: fmt.Sprintf("step.s%d.output.text", i-1)}[i == 0])
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(flow.Len()))
+	for b.Loop() {
+		w, ds := Parse([]File{{Path: "flow.hcl", Bytes: []byte(flow.String())}})
+		if ds.HasErrors() {
+			b.Fatal(ds)
+		}
+		if ds := w.CheckTypes(func(Use) Schemas { return Schemas{} }); ds.HasErrors() {
+			b.Fatal(ds)
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.HeapSys)/1e6, "MB-heap")
+}
+
+// large is an output of 5 MB.
+func large() string {
+	var out strings.Builder
+	out.WriteString(`{"items":[`)
+	for i := range 100_000 {
+		fmt.Fprintf(&out, `{"id":%d,"text":"一二三 and more of that"},`, i)
+	}
+	out.WriteString("null]}")
+	return out.String()
+}
+
+// BenchmarkPassOn is an output of 5 MB that a bare reference passes on, and for
+// comparison one that is computed with.
+func BenchmarkPassOn(b *testing.B) {
+	up := answers(large())
+	for name, x := range map[string]string{"bare": "step.a.output.items", "decoded": "concat(step.a.output.items, [])"} {
+		b.Run(name, func(b *testing.B) {
+			w, e := mustEvaluator(b, "step \"a\" { uses = plugin.p.run }\nstep \"z\" {\n uses = plugin.p.run\n input = { all = "+x+" }\n}\n")
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ds := e.Input(len(w.Steps)-1, Scope{Up: up}); ds.HasErrors() {
+					b.Fatal(ds)
+				}
+			}
+		})
+	}
+}
+
+// A bare reference passes on an output of 5 MB without decoding it: its 300,000
+// values would each need memory. Not parallel: what others ask for would be counted.
+func TestPassingOnDecodesNothing(t *testing.T) {
+	w, e := mustEvaluator(t, "step \"a\" { uses = plugin.p.run }\nstep \"z\" {\n uses = plugin.p.run\n input = { all = step.a.output, items = step.a.output.items }\n}\n")
+	up := answers(large())
+	n := testing.AllocsPerRun(3, func() {
+		if _, ds := e.Input(len(w.Steps)-1, Scope{Up: up}); ds.HasErrors() {
+			t.Fatal(ds)
+		}
+	})
+	if n > 100 {
+		t.Errorf("it took %v allocations", n)
 	}
 }
 

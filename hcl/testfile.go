@@ -3,6 +3,7 @@ package hcl
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,9 @@ type TestRun struct {
 	// ExpectFailures are what must fail, and all that may: "step.x", "var.x",
 	// "output.x".
 	ExpectFailures []string
-	Range          Range // of the block's header
+	// Secrets are the values of the workflow's secrets, by name; never nil.
+	Secrets map[string]string
+	Range   Range // of the block's header
 
 	p       *program // of the workflow, and its outputs as locals
 	values  []testValue
@@ -68,10 +71,12 @@ var (
 	answerArgs = []string{"output", "error", "sequence"}
 	testBlocks = map[string]*blockType{
 		"variables": {free: true},
+		"secrets":   {free: true},
 		"run": {
 			label: "run", args: []string{"expect_failures", "resume"},
 			inner: map[string]*blockType{
 				"variables":     {free: true},
+				"secrets":       {free: true},
 				"assert":        ruleBlock,
 				"override_step": {label: "step", address: true, args: answerArgs},
 				"mock_plugin": {label: "plugin", inner: map[string]*blockType{
@@ -121,9 +126,10 @@ func (f *TestFile) read(w *Workflow) Diagnostics {
 	p := w.withOutputs()
 	r := &reader{w: w, p: p, check: newEvaluator(p, nil, RunInfo{}), fileSet: &fileSet{names: p.scope}}
 	for _, a := range body.Attributes {
-		r.ds.errorf("unsupported-argument", a.NameRange, "Unsupported argument", "A file of tests is made of run and variables blocks, there is no argument %q outside of them.", a.Name)
+		r.ds.errorf("unsupported-argument", a.NameRange, "Unsupported argument", "A file of tests is made of run, variables and secrets blocks, there is no argument %q outside of them.", a.Name)
 	}
 	var values []testValue
+	secrets := map[string]string{}
 	var runs []*block
 	for _, in := range body.Blocks {
 		t := testBlocks[in.Type]
@@ -133,9 +139,12 @@ func (f *TestFile) read(w *Workflow) Diagnostics {
 			continue
 		}
 		b := checkBlock(&r.ds, in, t)
-		if in.Type == "variables" {
+		switch in.Type {
+		case "variables":
 			values = append(values, r.testValues(b)...)
-		} else {
+		case "secrets":
+			r.testSecrets(b, secrets)
+		default:
 			runs = append(runs, b)
 		}
 	}
@@ -145,7 +154,7 @@ func (f *TestFile) read(w *Workflow) Diagnostics {
 			r.duplicate("run", b.name, b.header(), hclRange(f.Runs[i].Range))
 			continue
 		}
-		run := &TestRun{Name: b.name, Resume: -1, Range: rangeOf(b.header()), p: p, values: slices.Clip(values)}
+		run := &TestRun{Name: b.name, Resume: -1, Range: rangeOf(b.header()), p: p, values: slices.Clip(values), Secrets: maps.Clone(secrets)}
 		r.testRun(b, run, names)
 		names[b.name] = len(f.Runs)
 		f.Runs = append(f.Runs, run)
@@ -179,11 +188,28 @@ func (r *reader) testValues(b *block) (vs []testValue) {
 	return vs
 }
 
+// testSecrets reads what the secrets of the workflow hold in a test.
+func (r *reader) testSecrets(b *block, into map[string]string) {
+	for _, name := range sortedArgs(b) {
+		a := b.attrs[name]
+		if _, known := r.p.secretIndex[name]; !known {
+			r.ds.errorf("unknown-secret", a.NameRange, "Unknown secret", "There is no secret %q in this workflow.%s", name, orPossible(DidYouMean(name, r.p.secretNames), r.p.secretNames))
+		} else if v, ok := r.constant(a.Expr); ok && (v.IsNull() || v.Type() != cty.String) {
+			r.ds.errorf("wrong-type", a.Expr.Range(), "Wrong type", "A secret is a text, this is %s.", describe(v))
+		} else if ok {
+			into[name] = v.AsString()
+		}
+	}
+}
+
 // testRun reads one run; earlier are those before it.
 func (r *reader) testRun(b *block, run *TestRun, earlier map[string]int) {
 	t := testBlocks["run"]
 	for _, in := range b.inner(&r.ds, "variables", t) {
 		run.values = append(run.values, r.testValues(in)...)
+	}
+	for _, in := range b.inner(&r.ds, "secrets", t) {
+		r.testSecrets(in, run.Secrets)
 	}
 	run.asserts = r.rules(b, "assert", t, inAssert)
 	for _, x := range run.asserts {

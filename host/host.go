@@ -36,6 +36,10 @@ type Options struct {
 	Network *operation.Network
 	// Environ is where secrets with env come from, as os.Environ gives it.
 	Environ []string
+	// Secrets are the values of secrets by name, for tests. Where it is not nil,
+	// nothing is read from the environment or files, and an action gives only what
+	// is not in it.
+	Secrets map[string]string
 	// Key makes the keyed hashes by which sensitive values are known, the same for
 	// as long as the store lasts. A flow that needs none runs without; see
 	// hcl.Workflow.NeedsKey.

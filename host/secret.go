@@ -34,6 +34,7 @@ const maxSecret = 64 << 10
 type secrets struct {
 	f       *Flow
 	environ map[string]string
+	test    map[string]string // by name, in place of everything else; nil outside of tests
 	logger  hclog.Logger
 
 	mu     sync.Mutex
@@ -52,19 +53,19 @@ type secretValue struct {
 
 // newSecrets reads what is there before the run: everything but what actions
 // give. Mistakes name what to set.
-func newSecrets(f *Flow, environ []string, logger hclog.Logger) (*secrets, hcl.Diagnostics) {
+func newSecrets(f *Flow, o *Options) (*secrets, hcl.Diagnostics) {
 	named := f.namedSecrets()
 	if len(named) == 0 {
 		return nil, nil
 	}
-	s := &secrets{f: f, environ: map[string]string{}, logger: logger, values: make([]secretValue, len(f.wf.Secrets)), warned: map[string]bool{}, texts: map[string]bool{}}
-	for _, e := range environ {
+	s := &secrets{f: f, environ: map[string]string{}, test: o.Secrets, logger: o.Logger, values: make([]secretValue, len(f.wf.Secrets)), warned: map[string]bool{}, texts: map[string]bool{}}
+	for _, e := range o.Environ {
 		name, value, _ := strings.Cut(e, "=")
 		s.environ[name] = value
 	}
 	var diags hcl.Diagnostics
 	for _, i := range named {
-		if f.wf.Secrets[i].Action >= 0 {
+		if f.wf.Secrets[i].Action >= 0 && !s.gives(i) {
 			continue
 		}
 		if err := s.read(i); err != nil {
@@ -90,11 +91,21 @@ func (f *Flow) namedSecrets() (is []int) {
 	return slices.Compact(is)
 }
 
-// read looks for the value of a secret of the environment or of a file.
+// gives: a test says the value of the secret.
+func (s *secrets) gives(i int) bool {
+	_, ok := s.test[s.f.wf.Secrets[i].Name]
+	return ok
+}
+
+// read looks for the value of a secret of the environment or of a file, or of a
+// test.
 func (s *secrets) read(i int) error {
 	x := &s.f.wf.Secrets[i]
 	var value, why string
-	if x.Env != "" {
+	if s.test != nil {
+		value = s.test[x.Name]
+		why = fmt.Sprintf("a test takes none from outside; write secrets { %s = \"…\" } in it, or optional = true in the flow", x.Name)
+	} else if x.Env != "" {
 		value = s.environ[x.Env]
 		why = fmt.Sprintf("it comes from the environment variable %s, which is not set or empty; set it, or write optional = true", x.Env)
 	} else {
@@ -210,7 +221,7 @@ func (s *secrets) given(action int, out json.RawMessage) *sdk.Error {
 	}
 	for i := range s.f.wf.Secrets {
 		x := &s.f.wf.Secrets[i]
-		if x.Action != action {
+		if x.Action != action || s.gives(i) {
 			continue
 		}
 		value, ok := memberText(out, strings.Split(x.Path, "."))

@@ -556,7 +556,7 @@ func TestShortSecret(t *testing.T) {
 	t.Parallel()
 	var told strings.Builder
 	f := &Flow{wf: &hcl.Workflow{Secrets: []hcl.Secret{{Name: "short", Env: "S", Action: -1}}, Plugins: []hcl.Plugin{{Secrets: []int{0}}}}}
-	s, diags := newSecrets(f, []string{"S=8080"}, hclog.New(&hclog.LoggerOptions{Output: &told}))
+	s, diags := newSecrets(f, &Options{Environ: []string{"S=8080"}, Logger: hclog.New(&hclog.LoggerOptions{Output: &told})})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}

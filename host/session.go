@@ -113,7 +113,7 @@ func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (_
 	}
 	s := &session{h: h, f: f, ended: o.Ended, replay: o.Replay, trees: trees{log: h.o.Logger}}
 	var missing hcl.Diagnostics
-	s.secrets, missing = newSecrets(f, h.o.Environ, h.o.Logger)
+	s.secrets, missing = newSecrets(f, &h.o)
 	if o.Replay != nil {
 		if err := s.secrets.pretend(); err != nil {
 			return nil, err

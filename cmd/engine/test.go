@@ -24,7 +24,8 @@ func newTest(io streams) *cobra.Command {
 judges what they assert of it. Steps may be told what to answer instead of being
 run (override_step, mock_plugin); the others run, without network. Each run has a
 store of its own, unless it resumes an earlier one, and no delay of a retry is
-waited for. Values come from the tests and from defaults, never from outside.`,
+waited for. Values, and those of secrets, come from the tests and from defaults,
+never from outside.`,
 		Example: `  engine test
   engine test flows/review
   engine test --json | jq -r 'select(.status=="fail").run'`,
@@ -134,7 +135,7 @@ func (t *tester) run(ctx context.Context, run *hcl.TestRun, store *checkpoint.Me
 		return diags, nil
 	}
 	t.cast.play(t.flow, answers)
-	h, err := host.New(host.Options{Store: store, Logger: logger(t.io), Version: version, Key: make([]byte, 32), NoWait: true})
+	h, err := host.New(host.Options{Secrets: run.Secrets, Store: store, Logger: logger(t.io), Version: version, Key: make([]byte, 32), NoWait: true})
 	if err != nil {
 		return nil, err
 	}
@@ -154,22 +155,26 @@ func (t *tester) run(ctx context.Context, run *hcl.TestRun, store *checkpoint.Me
 // outcomes are the failures that were not expected, and those that were and did
 // not come.
 func outcomes(run *hcl.TestRun, res *host.Result) (diags hcl.Diagnostics) {
-	failed := map[string]bool{}
+	var failed []string
 	for _, f := range append(slices.Clip(res.Failures), res.Skipped...) {
-		step, _, _ := strings.Cut(f.Step, "[")
-		failed[step] = true
+		failed = append(failed, f.Step)
 	}
 	for _, f := range res.Failures {
-		step, _, _ := strings.Cut(f.Step, "[")
-		if !slices.Contains(run.ExpectFailures, step) {
+		if !slices.ContainsFunc(run.ExpectFailures, func(what string) bool { return hcl.Covers(what, f.Step) }) {
+			step, _, _ := strings.Cut(stepOf(f.Step), "/") // what can be expected
+			step = strings.TrimSuffix(step, hcl.AllInstances)
 			diags = append(diags, hcl.Diagnostic{Code: "unexpected-failure", Summary: "Step failed", Subject: run.Range,
 				Detail: fmt.Sprintf("%s failed after %s: %v. If that is meant, write expect_failures = [%s].", f.Step, count(f.Attempts, "attempt"), f.Error, step)})
 		}
 	}
 	for _, o := range res.Outputs {
-		failed["output."+o.Name] = o.Unavailable != ""
+		if o.Unavailable != "" {
+			failed = append(failed, "output."+o.Name)
+		}
 	}
-	return append(diags, unmet(run, func(what string) bool { return failed[what] })...)
+	return append(diags, unmet(run, func(what string) bool {
+		return slices.ContainsFunc(failed, func(step string) bool { return hcl.Covers(what, step) })
+	})...)
 }
 
 // unmet are the expected failures that did not come.
