@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	headLines = 3
 	tailLines = 20
 	tailBytes = 16 << 10
 	maxLine   = 64 << 10
@@ -63,7 +64,8 @@ type stderrLines struct {
 
 	mu        sync.Mutex
 	part      []byte
-	tail      []string // of the process, for a failed start
+	head      []string // the first lines of the process: the runtime's own reason to die
+	tail      []string // the last ones, for a failed start
 	listeners []*listener
 }
 
@@ -118,6 +120,9 @@ func (s *stderrLines) line() {
 	n := len(s.part) + 1
 	text := strings.ToValidUTF8(string(bytes.TrimSuffix(s.part, []byte("\r"))), "\uFFFD")
 	s.part = s.part[:0]
+	if len(s.head) < headLines {
+		s.head = append(s.head, text)
+	}
 	if len(s.tail) == tailLines {
 		s.tail = append(s.tail[:0], s.tail[1:]...)
 	}
@@ -135,4 +140,11 @@ func (s *stderrLines) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return (&listener{tail: s.tail}).text()
+}
+
+// first returns the first lines of the process.
+func (s *stderrLines) first() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.head, "\n")
 }

@@ -183,7 +183,7 @@ func (s *isolated) died(w *worker, b *wire.Broken) *sdk.Error {
 	if !ended {
 		return b.Err
 	}
-	said := w.stderr.text()
+	said := w.stderr.first()
 	if outOfMemory(said) {
 		return &sdk.Error{Class: sdk.ClassResourceExhausted, Code: "memory", Message: fmt.Sprintf("the step needs more than %d MiB of memory", s.job.Limits.Memory>>20)}
 	}
