@@ -39,7 +39,11 @@ func probePlugin(t testing.TB) loader.Plugin {
 
 func TestHowAnAttemptEnds(t *testing.T) {
 	t.Parallel()
-	p := probePlugin(t)
+	eachLevel(t, howAnAttemptEnds)
+}
+
+func howAnAttemptEnds(t *testing.T, o Options) {
+	_, p := load(t, newLoader(t, o), "testdata/guests/probe.wasm")
 	for do, want := range map[string]struct {
 		output string
 		class  sdk.Class
@@ -112,7 +116,11 @@ func TestCallFileOperations(t *testing.T) {
 // the attempt; the test's own time limit says if not.
 func TestTheEndOfTheContext(t *testing.T) {
 	t.Parallel()
-	p := probePlugin(t)
+	eachLevel(t, theEndOfTheContext)
+}
+
+func theEndOfTheContext(t *testing.T, o Options) {
+	_, p := load(t, newLoader(t, o), "testdata/guests/probe.wasm")
 	why := errors.New("fail fast")
 	for _, do := range []string{"spin", "fill", "sleep", "calls without end"} {
 		t.Run(do, func(t *testing.T) {

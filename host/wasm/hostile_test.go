@@ -83,54 +83,60 @@ func TestHostile(t *testing.T) {
 	if len(modules) != len(hostile) {
 		t.Errorf("%d modules, %d expectations", len(modules), len(hostile))
 	}
-	for name, b := range modules {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			want, ok := hostile[name]
-			if !ok {
-				t.Fatal("no expectation")
-			}
-			path := filepath.Join(t.TempDir(), "m.wasm")
-			if err := os.WriteFile(path, b, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			speaks(t, path)
-			l := newLoader(t, Options{})
-			a, err := l.Open(path)
-			if want.refused != "" {
-				if err == nil || !strings.Contains(err.Error(), want.refused) || !strings.Contains(err.Error(), path) {
-					t.Fatalf("Open gives %v, want %q", err, want.refused)
+	eachLevel(t, func(t *testing.T, o Options) {
+		for name, b := range modules {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				want, ok := hostile[name]
+				if !ok {
+					t.Fatal("no expectation")
 				}
-				_, err = l.Load(t.Context(), &loader.Artifact{Kind: loader.Wasm, Path: path, Bytes: b})
-				if e := sdk.AsError(err); e == nil || e.Class != sdk.ClassSandbox || e.Code != "module_refused" {
-					t.Fatalf("Load gives %v", err)
+				path := filepath.Join(t.TempDir(), "m.wasm")
+				if err := os.WriteFile(path, b, 0o600); err != nil {
+					t.Fatal(err)
 				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := l.Load(t.Context(), a)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
-			ctx := t.Context()
-			if want.class == sdk.ClassTimeout { // the others end by themselves
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, 100*time.Millisecond)
-				defer cancel()
-			}
-			r, err := stepOf(t, p, "run", loader.Limits{Response: 1 << 20}).Run(ctx, request(`{}`), okHost)
-			e := sdk.AsError(err)
-			if e == nil || e.Class != want.class || e.Code != want.code || !strings.Contains(e.Message, want.message) {
-				t.Fatalf("gave %+v, %v", r, err)
-			}
-			if name == "13_stderr_forgery" && !strings.Contains(e.Stderr, `"tenant b: step approved"`) {
-				t.Errorf("stderr is %q", e.Stderr)
-			}
-		})
-	}
+				speaks(t, path)
+				l := newLoader(t, o)
+				a, err := l.Open(path)
+				if want.refused != "" {
+					if err == nil || !strings.Contains(err.Error(), want.refused) || !strings.Contains(err.Error(), path) {
+						t.Fatalf("Open gives %v, want %q", err, want.refused)
+					}
+					_, err = l.Load(t.Context(), &loader.Artifact{Kind: loader.Wasm, Path: path, Bytes: b})
+					if e := sdk.AsError(err); e == nil || e.Class != sdk.ClassSandbox || e.Code != "module_refused" {
+						t.Fatalf("Load gives %v", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := l.Load(t.Context(), a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.Close()
+				ctx := t.Context()
+				if want.class == sdk.ClassTimeout { // the others end by themselves
+					var cancel context.CancelFunc
+					limit := 100 * time.Millisecond
+					if o.Isolation == loader.Process {
+						limit = 3 * time.Second // a worker has to start before the module can do harm
+					}
+					ctx, cancel = context.WithTimeout(ctx, limit)
+					defer cancel()
+				}
+				r, err := stepOf(t, p, "run", loader.Limits{Response: 1 << 20}).Run(ctx, request(`{}`), okHost)
+				e := sdk.AsError(err)
+				if e == nil || e.Class != want.class || e.Code != want.code || !strings.Contains(e.Message, want.message) {
+					t.Fatalf("gave %+v, %v", r, err)
+				}
+				if name == "13_stderr_forgery" && !strings.Contains(e.Stderr, `"tenant b: step approved"`) {
+					t.Errorf("stderr is %q", e.Stderr)
+				}
+			})
+		}
+	})
 }
 
 // TestHostileCostsLittle: refusing a bomb allocates in proportion to its own

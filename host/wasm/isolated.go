@@ -88,9 +88,6 @@ func (p *plugin) start(limits loader.Limits) (isolated, error) {
 
 // open opens what a worker process needs of an entry.
 func (e entry) open() ([]*os.File, error) {
-	if !compiledIn(filepath.Join(e.dir, dirNative)) {
-		return nil, errors.New("it holds no compiled code")
-	}
 	var files []*os.File
 	for _, name := range []string{fileModule, dirNative} {
 		f, err := os.Open(filepath.Join(e.dir, name))

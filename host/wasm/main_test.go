@@ -13,7 +13,18 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var buildDir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if buildDir, err = os.MkdirTemp("", "wasm"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(buildDir)
+		os.Exit(code)
+	}))
+}
 
 // hostFunc is a Host for tests.
 type hostFunc func(ctx context.Context, msg []byte) ([]byte, error)

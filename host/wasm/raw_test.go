@@ -120,7 +120,11 @@ func mounted(t testing.TB, readWrite bool, files map[string]string) (dir string,
 // a mount.
 func TestSort(t *testing.T) {
 	t.Parallel()
-	_, p := load(t, newLoader(t, Options{}), "testdata/programs/sort.wasm")
+	eachLevel(t, sortPrograms)
+}
+
+func sortPrograms(t *testing.T, o Options) {
+	_, p := load(t, newLoader(t, o), "testdata/programs/sort.wasm")
 	_, limits := mounted(t, false, map[string]string{"words/b.txt": "birne\napfel\n"})
 	var blobs operation.MemoryBlobs
 	big := strings.Repeat("zzz\nyyy\n", 200_000)
