@@ -109,7 +109,7 @@ func (c *cache) get(digest sdk.Digest) (entry, bool) {
 func (c *cache) make(ctx context.Context, digest sdk.Digest, compile func(ctx context.Context, dir string) error) (entry, error) {
 	if c.dir != "" {
 		e, err := c.keep(ctx, digest, compile)
-		if err == nil || ctx.Err() != nil || sdk.AsError(err).Class != sdk.ClassInternal {
+		if err == nil || ctx.Err() != nil || sdk.AsError(err).Code != codeUnwritten {
 			return e, err
 		}
 		c.logger.Warn("the compiled module is not kept", "error", err)
@@ -126,10 +126,6 @@ func (c *cache) make(ctx context.Context, digest sdk.Digest, compile func(ctx co
 		return entry{}, err
 	}
 	return e, nil
-}
-
-func unwritten(err error) *sdk.Error {
-	return &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("there is no place for the compiled module: %v", err)}
 }
 
 // keep makes the entry in the cache.

@@ -46,7 +46,7 @@ func compileTo(ctx context.Context, b []byte, dir string) (err error) {
 		var file *fs.PathError
 		var link *os.LinkError
 		if errors.As(err, &file) || errors.As(err, &link) {
-			err = &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("the compiled module cannot be written: %v", err)}
+			err = unwritten(err)
 		}
 	}()
 	m, err := parseModule(b)
@@ -116,6 +116,13 @@ func (e entry) load(ctx context.Context, f facts) (*program, error) {
 func compiledIn(native string) bool {
 	files, err := os.ReadDir(filepath.Join(native, fmt.Sprintf("wazero-%s-%s-%s", wazeroVersion(), runtime.GOARCH, runtime.GOOS)))
 	return err == nil && len(files) == 1
+}
+
+// codeUnwritten is the code of an error (ClassInternal) of the file system.
+const codeUnwritten = "compiled_module"
+
+func unwritten(err error) *sdk.Error {
+	return &sdk.Error{Class: sdk.ClassInternal, Code: codeUnwritten, Message: fmt.Sprintf("the compiled module cannot be written: %v", err)}
 }
 
 // refusal says that the module may not be used for a reason of its own.

@@ -44,6 +44,7 @@ func (p *plugin) isolate(stepType string, limits loader.Limits) (sdk.Step, error
 	if p.workers == nil {
 		return nil, &sdk.Error{Class: sdk.ClassSandbox, Code: "isolation", Message: fmt.Sprintf("module %s is to run in processes of its own, and this engine has none for it; use isolation = \"inprocess\"", p.path)}
 	}
+	limits.Isolation = loader.Process
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
