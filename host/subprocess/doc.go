@@ -12,6 +12,10 @@
 // runner, a re-exec of the program that kills every descendant of the plugin
 // when the engine goes away.
 //
+// It is also what starts processes for modules (loader.Workers): one that
+// compiles, and those that run attempts. What is done in them is host/wasm's;
+// here is that they are started, confined, given up and killed.
+//
 // # Design
 //
 // Why a runner process? When the engine is killed with SIGKILL it cannot clean
@@ -36,4 +40,19 @@
 // Why one attempt at a time? Most authors think of one. A manifest that says
 // "concurrent" lifts it; then a line on stderr belongs to nobody in particular
 // and is logged by every attempt that runs.
+//
+// Why Landlock and seccomp? Under Landlock alone, sockets that exist and UDP stay
+// within reach; under seccomp alone, files are all or nothing. The filter
+// refuses what a worker does not need rather than allowing what it does: Go's
+// runtime may want other calls in its next version, and an engine whose workers
+// die of that helps nobody.
+//
+// Why no runner above a worker? It cannot start anything: the filter lets it make
+// threads and no processes. A death signal is enough.
+//
+// Why does an outcome travel as an output? On the wire an error is a step's, which
+// may not use the host's words; a worker has the words of a loader.
+//
+// Why does the time of a compile worker count by the processor? A machine with
+// other work must not make a module unusable. The clock still ends it, later.
 package subprocess

@@ -55,6 +55,21 @@
 // Why is usage of a failed response passed on as an operation? A failed attempt
 // returns an error and no response, and its tokens were spent all the same.
 //
-// What is not here yet: manifests with "io":"raw" are refused; compiling
-// happens in this process, bounded by the pre-scan's limits.
+// Why are modules compiled in a process of their own? Some take the compiler
+// minutes or gigabytes, and neither can be stopped from within. The pre-scan
+// refuses what is known to be so; a worker (loader.Workers) that is killed beyond
+// its limits ends the rest. A program that cannot be its own worker compiles in
+// its own process and has the pre-scan alone.
+//
+// Who is trusted with the cache? Who compiled is not: this package takes the sum
+// of what a worker has left, beside the entry and in memory, and compares it
+// before each use. Against one who can write into the cache directory and was
+// there before this process nothing helps but the directory's mode.
+//
+// Why is an entry named after the processor's features? wazero compiles for
+// them, and on another machine that shares the directory the code might end with
+// an illegal instruction.
+//
+// Why does a worker that runs attempts load and not compile? It has given up
+// every file by the time it could, and what it would compile nobody has checked.
 package wasm

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -61,6 +62,32 @@ var builds = sync.OnceValues(func() (paths struct{ module, native string }, err 
 
 var modules = sync.OnceValues(func() (*wasm.Loader, error) { return wasm.New(wasm.Options{}) })
 
+// workers run modules in processes of their own, of an executable that is built
+// without cgo.
+var workers = sync.OnceValues(func() (*wasm.Loader, error) {
+	if runtime.GOOS != "linux" {
+		return wasm.New(wasm.Options{})
+	}
+	exe := filepath.Join(buildDir, "worker")
+	c := exec.Command("go", "build", "-o", exe, "../../host/subprocess/testdata/worker")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return wasm.New(wasm.Options{Workers: subprocess.New(subprocess.Options{Self: exe}), Isolation: loader.Process})
+})
+
+// isolated loads a module whose attempts run in worker processes, where there are
+// any.
+func isolated(t *testing.T, path string) loader.Plugin {
+	t.Helper()
+	l, err := workers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load(t, l, path)
+}
+
 func load(t *testing.T, l loader.Loader, path string) loader.Plugin {
 	t.Helper()
 	a, err := l.Open(path)
@@ -96,6 +123,7 @@ func carriers(t *testing.T) map[string]loader.Plugin {
 	}
 	return map[string]loader.Plugin{
 		"module":         load(t, w, paths.module),
+		"module, worker": isolated(t, paths.module),
 		"native":         load(t, subprocess.New(subprocess.Options{Self: self}), paths.native),
 		"native, direct": load(t, subprocess.New(subprocess.Options{}), paths.native),
 	}
