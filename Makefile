@@ -13,7 +13,7 @@ COMPILERS = ASC="$(CURDIR)/$(NODE)/node_modules/assemblyscript/bin/asc.js" CLANG
 APT = gcc libc6-dev clang-14 lld-14 wasi-libc libclang-rt-14-dev-wasm32 libc++-14-dev-wasm32 libc++abi-14-dev-wasm32 \
 	rustc libstd-rust-dev-wasm32 protobuf-compiler python3-grpcio python3-protobuf
 
-.PHONY: help build steps demo test race test-llm toolchains std std-check modules modules-check generate generate-check check bench fuzz nightly clean
+.PHONY: help build steps demo test race test-llm toolchains std std-check modules modules-check generate generate-check check bench recovery-bench fuzz nightly clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
@@ -116,6 +116,9 @@ check: ## the gate: format, vet, staticcheck, race, other platforms, generated c
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem $(PACKAGES)
+
+recovery-bench: ## 1,200 steps, step 900 fails, is mended, applied again: what that takes
+	go test ./cmd/engine -run '^$$' -bench Recovery1200 -benchtime 5x
 
 fuzz: ## fuzz each target for FUZZTIME
 	@git grep -o -e '^func Fuzz[A-Za-z0-9_]*' -- '*_test.go' | sed 's/:func / /' | while read -r file target; do \

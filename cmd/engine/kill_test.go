@@ -17,7 +17,7 @@ import (
 )
 
 // build makes an executable of a package of this module as releases are built.
-func build(t *testing.T, pkg, out string) {
+func build(t testing.TB, pkg, out string) {
 	t.Helper()
 	cmd := exec.Command("go", "build", "-trimpath", "-o", out, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
