@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -188,11 +190,19 @@ func (w *workload) check(t *testing.T, disk vfs.FS, delivered checkpoint.Seq) {
 }
 
 // TestCrash takes the power away at every k-th change of the file system, with
-// none, some or all of what was not synced on disk.
+// none, some or all of what was not synced on disk. $CRASH_SEEDS says in how many
+// runs.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	const every = 5
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if n := os.Getenv("CRASH_SEEDS"); n != "" {
+		var err error
+		if seeds, err = strconv.ParseUint(n, 10, 32); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			type crash struct {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,6 +60,7 @@ type killRig struct {
 	t      *testing.T
 	engine string
 	dir    string
+	keys   []string // files of the keys of an encrypted state, the one in use last
 }
 
 func newKillRig(t *testing.T, engine, note, upper string) *killRig {
@@ -78,15 +80,60 @@ func newKillRig(t *testing.T, engine, note, upper string) *killRig {
 	return k
 }
 
-func (k *killRig) command() *exec.Cmd {
-	cmd := exec.Command(k.engine, "apply", k.dir, "--var", "text=@"+filepath.Join(k.dir, "text.txt"))
-	cmd.Env = append(os.Environ(), "ENGINE_STATE=")
+// encrypt makes the state an encrypted one.
+func (k *killRig) encrypt() { k.newKey() }
+
+func (k *killRig) newKey() (file string) {
+	file = filepath.Join(k.dir, fmt.Sprint("key", len(k.keys)))
+	if err := os.WriteFile(file, fmt.Appendf(nil, "%064x", len(k.keys)+1), 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+	k.keys = append(k.keys, file)
+	return file
+}
+
+// verb is the engine with a verb on the state of the rig.
+func (k *killRig) verb(args ...string) *exec.Cmd {
+	cmd := exec.Command(k.engine, append(args, "--state", filepath.Join(k.dir, ".engine"))...)
+	cmd.Env = append(os.Environ(), "ENGINE_STATE=", "ENGINE_KEY_FROM=")
+	if n := len(k.keys); n > 0 {
+		cmd.Args = append(cmd.Args, "--key-from", k.keys[n-1])
+	}
 	return cmd
+}
+
+func (k *killRig) command() *exec.Cmd {
+	args := []string{"apply", k.dir, "--var", "text=@" + filepath.Join(k.dir, "text.txt")}
+	if len(k.keys) > 0 {
+		args = append(args, "--encrypt")
+	}
+	return k.verb(args...)
 }
 
 // kill starts apply and kills it after a while, unless it has ended by then.
 func (k *killRig) kill(after time.Duration) (ended bool) {
-	cmd := k.command()
+	return k.killed(k.command(), after)
+}
+
+// rotate gives the state another key, and kills the engine while it does: one of
+// the two keys opens it, and asked again it has the new one.
+func (k *killRig) rotate(after time.Duration) {
+	if _, err := os.Stat(filepath.Join(k.dir, ".engine", "store", "KEYS")); err != nil {
+		return // it was killed before there was one
+	}
+	old := k.verb()
+	next := k.newKey()
+	cmd := exec.Command(k.engine, append([]string{"store", "rotate", "--new-key-from", next}, old.Args[1:]...)...)
+	cmd.Env = old.Env
+	again := exec.Command(cmd.Path, cmd.Args[1:]...)
+	again.Env = cmd.Env
+	k.killed(cmd, after)
+	if out, err := again.CombinedOutput(); err != nil {
+		k.t.Fatalf("rotate after a kill: %v\n%s", err, out)
+	}
+}
+
+func (k *killRig) killed(cmd *exec.Cmd, after time.Duration) (ended bool) {
 	if err := cmd.Start(); err != nil {
 		k.t.Fatal(err)
 	}
@@ -95,7 +142,7 @@ func (k *killRig) kill(after time.Duration) (ended bool) {
 	err := cmd.Wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && !exit.Sys().(syscall.WaitStatus).Signaled() {
-		k.t.Fatalf("apply ended by itself: %v", err)
+		k.t.Fatalf("%v ended by itself: %v", cmd.Args[1:], err)
 	}
 	return err == nil
 }
@@ -112,7 +159,11 @@ func (k *killRig) apply() (stdout, stderr string) {
 
 // events are those of the only run, of all its continuations.
 func (k *killRig) events() []host.Event {
-	ss, err := stories(place{dir: filepath.Join(k.dir, ".engine")})
+	at := place{dir: filepath.Join(k.dir, ".engine")}
+	if n := len(k.keys); n > 0 {
+		at.keyFrom = k.keys[n-1]
+	}
+	ss, err := stories(at)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -129,7 +180,9 @@ func (k *killRig) events() []host.Event {
 // every other round again while it recovers), and applies again: the outputs
 // are those of an undisturbed run, no step whose persisted event went out ran
 // twice, each of them is reused as a recovery point, and an effect that was
-// repeated has the key it had before.
+// repeated has the key it had before. Between the kills engines that collect, or
+// give the state another key, are killed too; every other state is encrypted.
+// $KILL_ROUNDS says how many rounds.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
@@ -140,14 +193,22 @@ func TestKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	want, _ := newKillRig(t, engine, note, upper).apply() // compiles the modules
 	undisturbed := newKillRig(t, engine, note, upper)
 	begin := time.Now()
-	want, _ := undisturbed.apply()
+	if got, _ := undisturbed.apply(); got != want {
+		t.Fatalf("outputs differ\n got %.300s\nwant %.300s", got, want)
+	}
 	took := time.Since(begin)
 
-	rounds := 50
+	rounds := 200
 	if testing.Short() {
 		rounds = 10
+	}
+	if n := os.Getenv("KILL_ROUNDS"); n != "" {
+		if rounds, err = strconv.Atoi(n); err != nil {
+			t.Fatal(err)
+		}
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, an undisturbed run takes %s", seed, took)
@@ -155,11 +216,20 @@ func TestKill(t *testing.T) {
 	kills, recovered := 0, 0
 	for round := range rounds {
 		k := newKillRig(t, engine, note, upper)
+		if round%2 == 1 {
+			k.encrypt()
+		}
 		for range 1 + round%3 {
 			if k.kill(time.Duration(r.Int64N(int64(took)))) {
 				break
 			}
 			kills++
+			if len(k.keys) > 0 {
+				k.rotate(time.Duration(r.Int64N(int64(took / 4))))
+			}
+			if _, err := os.Stat(filepath.Join(k.dir, ".engine", "store", "HEAD")); round%4 < 2 && err == nil {
+				k.killed(k.verb("gc", "--keep", "1"), time.Duration(r.Int64N(int64(took/4))))
+			}
 		}
 		persisted := map[string]bool{}
 		for _, e := range k.events() {
@@ -216,6 +286,9 @@ func TestKill(t *testing.T) {
 		}
 		if len(keys) != 2 {
 			t.Fatalf("round %d: effects %v", round, keys)
+		}
+		if out, err := k.verb("store", "check").CombinedOutput(); err != nil {
+			t.Fatalf("round %d: %v\n%s", round, err, out)
 		}
 	}
 	t.Logf("%d kills, %d recoveries of single steps", kills, recovered)
