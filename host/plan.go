@@ -21,6 +21,7 @@ type Plan struct {
 	Steps     []PlannedStep    `json:"steps"`               // in topological order
 	Secrets   []PlannedSecret  `json:"secrets,omitempty"`   // that something names
 	Limiters  []PlannedLimiter `json:"limiters,omitempty"`
+	Models    []MovedModel     `json:"models,omitempty"` // that have changed under their name
 	Grants    []PlannedGrant   `json:"grants,omitempty"` // what the flow gives plugins, and steps that narrow it
 	Run       int              `json:"run"`              // steps that will run
 	Decide    int              `json:"decide"`           // steps decided while running
@@ -82,6 +83,7 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 	}
 	r := s.foresee()
 	defer r.close()
+	reused := map[string]bool{}
 	for _, i := range f.graph.Order() {
 		ps := s.plannedStep(ctx, i)
 		r.instances(ctx, i, &ps)
@@ -89,6 +91,7 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 		case "skip":
 			p.Skip++
 		case "reuse":
+			reused[ps.Step] = true
 			p.Reuse++
 			p.Saved += ps.Saved
 			p.Tokens += ps.Tokens
@@ -96,6 +99,7 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 		case "run", "blocked": // apply tries, and says why it cannot
 			p.Run++
 		case "decide":
+			reused[ps.Step] = true
 			p.Decide++
 		}
 		p.Steps = append(p.Steps, ps)
@@ -109,6 +113,9 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 			}
 		}
 		p.Secrets = append(p.Secrets, ps)
+	}
+	if p.Models, err = s.movedModels(ctx, reused); err != nil {
+		return nil, err
 	}
 	for k := range f.wf.Plugins {
 		x := &f.wf.Plugins[k]

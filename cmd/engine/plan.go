@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -177,6 +178,10 @@ func writePlan(io streams, p *host.Plan) {
 	}
 	for _, g := range p.Grants {
 		fmt.Fprintf(w, "  grant %s\n", oneLine(g.String()))
+	}
+	for _, m := range p.Models {
+		fmt.Fprintf(w, "  model %s: it was %s when it answered %s, and is %s since %s; to ask it again: --rerun STEP\n",
+			oneLine(m.Model), oneLine(m.Was), oneLine(someOf(m.Steps)), oneLine(m.Now), m.Since.Local().Format(time.DateTime))
 	}
 	for _, x := range p.Limiters {
 		fmt.Fprintf(w, "  limiter of plugin %s: %s\n", x.Plugin, limiterNote(&x))

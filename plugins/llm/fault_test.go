@@ -296,6 +296,10 @@ func TestAskingAgain(t *testing.T) {
 				t.Errorf("%q is not in %s", part, body)
 			}
 		}
+		in["last_error"] = &sdk.Error{Class: sdk.ClassValidation, Message: "too short", Details: json.RawMessage(`{"output":{"text":"ok 好"}}`)}
+		if body := string(attempt(t, chat, api, `,"model":"ok"`, in).requests[0].Body); !strings.Contains(body, "ok 好") || !strings.Contains(body, "too short") {
+			t.Errorf("what the flow refused is not in %s", body)
+		}
 		in["last_error"] = &sdk.Error{Class: sdk.ClassUnavailable, Message: "away"}
 		if body := string(attempt(t, chat, api, `,"model":"ok"`, in).requests[0].Body); strings.Contains(body, "away") {
 			t.Errorf("a server that was away is told so: %s", body)

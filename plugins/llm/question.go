@@ -124,7 +124,24 @@ func (d *duration) UnmarshalText(b []byte) error {
 type lastError struct {
 	Class   sdk.Class `json:"class"`
 	Message string    `json:"message"`
-	Details *details  `json:"details"`
+	Details *struct {
+		Answer *string `json:"answer"` // that the gate refused
+		Output *struct {
+			Text *string `json:"text"`
+		} `json:"output"` // that the flow refused
+	} `json:"details"`
+}
+
+// answer is the one before; nil if it is not known.
+func (e *lastError) answer() *string {
+	switch d := e.Details; {
+	case d == nil:
+		return nil
+	case d.Output != nil:
+		return d.Output.Text
+	default:
+		return d.Answer
+	}
 }
 
 // defaultIdle is how long a stream may pause between two tokens. Servers that
@@ -202,8 +219,8 @@ func (q *question) askAgain() {
 		return
 	}
 	previous := q.Previous
-	if previous == nil && e.Details != nil {
-		previous = e.Details.Answer
+	if previous == nil {
+		previous = e.answer()
 	}
 	if previous != nil && *previous != "" {
 		q.Messages = append(q.Messages, message{Role: "assistant", Content: content{{Text: *previous}}})
