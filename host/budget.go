@@ -19,10 +19,11 @@ const CodeBudget = "budget"
 type amount struct {
 	calls, tokens int64
 	usd           float64
+	unpriced      string // a model whose price is not known
 }
 
 func (a amount) plus(b amount, sign int64) amount {
-	return amount{a.calls + sign*b.calls, a.tokens + sign*b.tokens, a.usd + float64(sign)*b.usd}
+	return amount{calls: a.calls + sign*b.calls, tokens: a.tokens + sign*b.tokens, usd: a.usd + float64(sign)*b.usd}
 }
 
 // purse guards a budget of the workflow or of a step. A call reserves what it
@@ -57,6 +58,10 @@ func (p *purse) over(a amount) string {
 
 // reserve holds a. It waits while others may still give back what they hold.
 func (p *purse) reserve(ctx context.Context, a amount) *sdk.Error {
+	if p.budget.USD > 0 && a.unpriced != "" { // unknown is not nothing
+		return &sdk.Error{Class: sdk.ClassInvalidInput, Code: "no_price", Message: fmt.Sprintf(
+			"the budget of %s is %g USD, and no price is known for model %q; give it in the file of --prices, or bound tokens or calls instead", p.whose, p.budget.USD, a.unpriced)}
+	}
 	for {
 		p.mu.Lock()
 		all := p.spent.plus(p.held, 1).plus(a, 1)
@@ -66,7 +71,7 @@ func (p *purse) reserve(ctx context.Context, a amount) *sdk.Error {
 			p.mu.Unlock()
 			return nil
 		}
-		spent, alone, settled := p.spent, p.held == amount{}, p.settled
+		spent, alone, settled := p.spent, p.held.calls == 0, p.settled
 		p.mu.Unlock()
 		if alone {
 			return &sdk.Error{Class: sdk.ClassQuota, Code: CodeBudget, Message: fmt.Sprintf(
@@ -114,7 +119,11 @@ func (r *run) estimate(config, input json.RawMessage) amount {
 	}
 	prompt := int64(len(input)/4 + 1)
 	a := amount{calls: 1, tokens: prompt + in.MaxTokens}
-	a.usd = r.h.o.Prices.Cost([]sdk.Usage{{Model: in.Model, InputTokens: prompt, OutputTokens: in.MaxTokens}}).USD
+	usage := []sdk.Usage{{Model: in.Model, InputTokens: prompt, OutputTokens: in.MaxTokens}}
+	a.usd = r.h.o.Prices.Cost(usage).USD
+	if in.Model != "" && len(r.h.o.Prices.unpriced(usage)) > 0 {
+		a.unpriced = in.Model
+	}
 	return a
 }
 

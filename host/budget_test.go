@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"math"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,6 +69,60 @@ func TestBudget(t *testing.T) {
 				t.Fatalf("with a larger budget the run is %s after %d calls", res.Run.Status, calls.Load())
 			}
 		})
+	}
+}
+
+// TestStepBudget: the budget of a step is that of all its instances together.
+func TestStepBudget(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	k := &fake{tb: t, paid: true, steps: []fakeStep{{name: "fan", each: func(hcl.Upstream) hcl.Expansion {
+		x := hcl.Expansion{List: true}
+		for n := range 9 {
+			x.Each = append(x.Each, hcl.Each{Key: json.RawMessage(strconv.Itoa(n)), Value: json.RawMessage(strconv.Itoa(n))})
+		}
+		return x
+	}}}}
+	k.run = func(context.Context, *sdk.Request) (*sdk.Response, error) {
+		calls.Add(1)
+		return &sdk.Response{Output: []byte(`"x"`), Usage: []sdk.Usage{{Model: "m", Calls: 1, Counted: 1, OutputTokens: 10}}}, nil
+	}
+	store := checkpoint.NewMemoryStore()
+	with := func(b *hcl.Budget) *Result {
+		t.Helper()
+		f := k.flow()
+		f.wf.Steps[0].Budget = b
+		h, err := New(Options{Store: store, Concurrency: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := h.apply(context.Background(), f, k.inputs(), RunOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	res := with(&hcl.Budget{Calls: 3})
+	if calls.Load() != 3 || res.Run.Error == nil || res.Run.Error.Code != CodeBudget || !strings.Contains(res.Run.Error.Message, "the budget of step.fan is 3 calls") {
+		t.Fatalf("%d calls, %v", calls.Load(), res.Run.Error)
+	}
+	attempts, err := store.Attempts(context.Background(), DefaultTenant, res.Run.ID)
+	if err != nil || len(attempts) != 0 { // what was not sent is no attempt
+		t.Errorf("%d attempts failed, %v", len(attempts), err)
+	}
+	if res := with(&hcl.Budget{Calls: 9}); res.Run.Status != checkpoint.RunSucceeded || calls.Load() != 9 {
+		t.Errorf("with a larger budget the run is %s after %d calls", res.Run.Status, calls.Load())
+	}
+}
+
+// TestBudgetOfUnknownPrice: where a bound in USD cannot be kept, nothing is sent.
+func TestBudgetOfUnknownPrice(t *testing.T) {
+	t.Parallel()
+	k, calls := callers(t, &hcl.Budget{USD: 1})
+	k.config = `{"model":"nobody-knows"}`
+	res := k.mustApply(Options{Store: checkpoint.NewMemoryStore(), Prices: &Prices{Date: "2026-01-31"}})
+	if calls.Load() != 0 || len(res.Failures) != 8 || res.Failures[0].Error.Code != "no_price" || !strings.Contains(res.Failures[0].Error.Message, `no price is known for model "nobody-knows"; give it in the file of --prices`) {
+		t.Errorf("%d calls, %+v", calls.Load(), res.Failures)
 	}
 }
 

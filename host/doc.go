@@ -84,6 +84,24 @@
 // that is not needed, and whether a step has to run at all is decided without
 // secrets.
 //
+// Why does a step wait for a limiter before its attempt, in the machine? In the
+// attempt it would hold a slot, its input and its timeout while others could run.
+// The worker asks, and if the answer is no the step is as if it had not been
+// started. What is asked inside of an attempt, by a check, waits there: its answer
+// is paid for and held by nothing else.
+//
+// Why is a minute any minute, and not a bucket that fills? A full bucket and what
+// flows in let twice as many through in the first minute, which is what a provider
+// answers with 429.
+//
+// Why does a breaker only shorten the way to a fallback? Where nothing else can
+// answer, the retry block says how long to try, and an attempt that was not made
+// helps nobody. A server that says no is there, so only silence counts.
+//
+// Why is a replay keyed by content and not by step? A renamed step asked the same,
+// and an edited prompt did not. The run has the id of the recorded one because
+// run.id, and keys of results that belong to a chain of runs, are made of it.
+//
 // Why is an answer masked before it is checked and stored, and not only shown
 // masked? Downstream, keys and records must see the same bytes, now and when the
 // run is resumed.
