@@ -45,7 +45,7 @@ type Options struct {
 	// hcl.Workflow.NeedsKey.
 	Key    []byte
 	Prices *Prices // of the models' tokens; nil: all are unknown
-	NoWait bool    // the delays of retries are not waited for, as in a test
+	NoWait bool    // neither delays of retries nor limiters are waited for, as in a test
 	Cache  int64   // bytes of reused outputs kept in memory. Defaults to 32 MiB
 }
 

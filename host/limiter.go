@@ -343,7 +343,7 @@ func (r *run) openLimiters() {
 		}
 		b.set(x.Breaker)
 		r.breakers[p] = b
-		if x.Limiter == nil {
+		if x.Limiter == nil || r.h.o.NoWait {
 			continue
 		}
 		l := all.limiters[key]

@@ -366,6 +366,28 @@ step "pay" {
 	})
 }
 
+// A limiter and a breaker are part of no identity, and a run that must not wait
+// has none.
+func TestLimiterIsNoIdentity(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		x := &traffic{took: time.Second, began: time.Now()}
+		s.run = x.run
+		if res, err := s.try(limited(9, "requests_per_minute = 1", ""), Options{NoWait: true}, RunOptions{}); err != nil || res.Run.Live != 3*time.Second {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		for _, other := range []string{"concurrency = 2", ""} {
+			if res := s.succeeds(limited(9, other, "")); res.Opened {
+				t.Errorf("with %q %d steps ran", other, res.Counts.Ran)
+			}
+		}
+		if res := s.succeeds(strings.Replace(limited(9, "", ""), "limiter {  }", "breaker { failures = 1 }", 1)); res.Opened {
+			t.Errorf("with a breaker %d steps ran", res.Counts.Ran)
+		}
+	})
+}
+
 // A judge waits in its place, and its calls count.
 func TestLimiterOfCheck(t *testing.T) {
 	t.Parallel()
