@@ -72,4 +72,20 @@
 //
 // Why does a worker that runs attempts load and not compile? It has given up
 // every file by the time it could, and what it would compile nobody has checked.
+//
+// Why is a command without a manifest a raw program? Most programs know nothing of
+// this engine, and one that does can say so: its manifest is a line.
+//
+// Why one file system for all, made here, and none of wazero's? wazero's follow
+// links out of the directory, or cannot write. Ours goes through os.Root, counts
+// what is opened, made and written, and shows neither links nor devices: what a
+// directory's digest covers is what a step can see. What an attempt without effects
+// sees of a file follows from its name and content alone, so times are fixed.
+//
+// Why are descriptors, bytes and files limits that end the attempt? A program that
+// is told "no" by an errno goes on; a scheduler that is told resource_exhausted
+// knows that trying again is useless.
+//
+// Why does the scratch directory lie on disk and is made late? Programs use it for
+// what does not fit into memory, and most steps never do.
 package wasm
