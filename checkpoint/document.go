@@ -53,6 +53,13 @@ func NewDocument(workflow string, r *Record, data json.RawMessage) (*Document, e
 		if data == nil {
 			return nil, fmt.Errorf("output of checkpoint %s: %w; it was not kept", r.ID, ErrNotFound)
 		}
+		blobs, err := Blobs(data)
+		if err != nil {
+			return nil, fmt.Errorf("output of checkpoint %s: %w", r.ID, err)
+		}
+		if len(blobs) > 0 {
+			return nil, fmt.Errorf("output of checkpoint %s refers to %d blobs, which a document cannot hold; where it is imported the step would run again anyway", r.ID, len(blobs))
+		}
 		text := string(data)
 		b.Output = &text
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -111,6 +112,16 @@ func TestDocumentOfSkippedAndHusk(t *testing.T) {
 }
 
 // TestReadDocumentRefuses: whatever is changed in a document, it is not taken.
+// TestDocumentWithBlobs: bytes that lie elsewhere cannot be given out.
+func TestDocumentWithBlobs(t *testing.T) {
+	t.Parallel()
+	r := &checkpoint.Record{Head: checkpoint.Head{Outcome: checkpoint.Succeeded}}
+	_, err := checkpoint.NewDocument("w", r, json.RawMessage(fmt.Sprintf(`{"$blob":%q,"size":1}`, sdk.Sum(nil))))
+	if err == nil || !strings.Contains(err.Error(), "refers to 1 blobs") {
+		t.Error(err)
+	}
+}
+
 func TestReadDocumentRefuses(t *testing.T) {
 	t.Parallel()
 	r, data := stored(t, checkpoint.NewMemoryStore())

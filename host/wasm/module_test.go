@@ -183,6 +183,13 @@ func TestOpen(t *testing.T) {
 			t.Errorf("manifest %.40q gives %v", name, err)
 		}
 	}
+	large := put("large.wasm", []byte("\x00asm\x01\x00\x00\x00"))
+	if err := os.Truncate(large, maxModule+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Open(large); err == nil || !strings.Contains(err.Error(), "larger than 32 MiB; build with -Os and strip it") {
+		t.Errorf("a module of more than 32 MiB gives %v", err)
+	}
 	if _, err := l.Load(t.Context(), &loader.Artifact{Kind: loader.Native}); sdk.AsError(err).Class != sdk.ClassInternal {
 		t.Errorf("a native artifact gives %v", err)
 	}
