@@ -59,7 +59,7 @@ func TestSDKReadme(t *testing.T) {
 		if out, err := exec.Command("clang-14", "--target=wasm32-wasi", "-Os", "-s", "-o", built, filepath.Join(dir, "bytes.c")).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		write(t, filepath.Join(dir, "case.json"), `{"request":{"input":{"stdin":"hello"}},"response":{"output":{"exit_code":0,"stdout":"5\\n","stderr":"","files":{}}}}`)
+		write(t, filepath.Join(dir, "case.json"), `{"request":{"input":{"stdin":"hello"}},"response":{"output":{"exit_code":0,"stdout":"5\n","stderr":"","files":{}}}}`)
 		if got := engine(t, "plugin", "test", built, filepath.Join(dir, "case.json")); !strings.HasSuffix(got, "4 checks, 0 failed\n") {
 			t.Errorf("plugin test: %s", got)
 		}

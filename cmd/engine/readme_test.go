@@ -48,6 +48,9 @@ func TestReadme(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", out, err, b)
 		}
 	}
+	_, manifest, _ := strings.Cut(readme, "<!-- manifest --> `")
+	manifest, _, _ = strings.Cut(manifest, "`")
+	write("shout.step.json", manifest)
 	write("flow.hcl", `
 workflow "shouts" {}
 plugin "sandboxed" { source = "./shout.wasm" }
