@@ -267,7 +267,7 @@ type AttemptRecord struct {
 	Run      RunID         `json:"run"`
 	Step     string        `json:"step"`
 	Instance string        `json:"instance,omitempty"`
-	Attempt  int           `json:"attempt"` // counts from 1 over all continuations of the run
+	Attempt  int           `json:"attempt"`          // counts from 1 over all continuations of the run
 	Content  Fingerprint   `json:"content,omitzero"` // of what was asked
 	Error    *sdk.Error    `json:"error,omitempty"`
 	Started  time.Time     `json:"started"`

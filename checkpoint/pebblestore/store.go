@@ -62,7 +62,7 @@ func (o *Options) validate() error {
 		faults = append(faults, fmt.Errorf("CacheBytes is %d, the least is 0", o.CacheBytes))
 	}
 	if o.Encrypt && o.Key.IsZero() {
-		faults = append(faults, errors.New("Encrypt is set, and there is no Key"))
+		faults = append(faults, errors.New("encryption is asked for, and there is no Key"))
 	}
 	return errors.Join(faults...)
 }
