@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script: each file is what a person types, and what
-// must be seen. $GUESTS holds small modules.
+// must be seen. $GUESTS holds small modules; $STATIC is an engine as it is
+// shipped, which worker processes need.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
@@ -32,7 +33,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := t.TempDir() // one for all: a module is compiled once
-	warm(t, cache)
+	static := warm(t, cache)
 	goEnv, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +46,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GUESTS", filepath.Join(root, "host/wasm/testdata/guests"))
 			e.Setenv("ENGINE_STATE", "")
 			e.Setenv("XDG_CACHE_HOME", cache)
+			e.Setenv("STATIC", static)
 			e.Setenv("GOCACHE", goCaches[0])
 			e.Setenv("GOMODCACHE", goCaches[1])
 			return nil
@@ -54,8 +56,9 @@ func TestScripts(t *testing.T) {
 }
 
 // warm compiles the plugins that ship inside the engine, with an engine built as
-// it is shipped: under the race detector each takes minutes.
-func warm(t *testing.T, cache string) {
+// it is shipped: under the race detector each takes minutes. It returns that
+// engine's path.
+func warm(t *testing.T, cache string) string {
 	t.Helper()
 	dir := t.TempDir()
 	engine := filepath.Join(dir, "engine")
@@ -103,6 +106,7 @@ step "template" {
 	if made, err := filepath.Glob(filepath.Join(cache, "engine", "modules", "*")); err != nil || len(made) < 5 {
 		t.Fatalf("compiled are %v (%v):\n%s", made, err, out)
 	}
+	return engine
 }
 
 // replace OLD NEW FILE: OLD must be there.

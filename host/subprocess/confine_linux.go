@@ -34,8 +34,8 @@ func landlockABI() int {
 // opens no files, sockets or programs, and touches no other process. It needs a
 // build without cgo: threads that Go does not know would keep what they have.
 func confine(c confinement) error {
-	if static != nil {
-		return static
+	if errCgo != nil {
+		return errCgo
 	}
 	for _, l := range []struct {
 		what  int

@@ -4,5 +4,5 @@ package subprocess
 
 import "errors"
 
-// static says why this build cannot be a worker.
-var static = errors.New("this engine was built with cgo, whose threads cannot be confined; build it with CGO_ENABLED=0")
+// errCgo says why this build cannot be a worker.
+var errCgo = errors.New("this engine was built with cgo, whose threads cannot be confined; build it with CGO_ENABLED=0")

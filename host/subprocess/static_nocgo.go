@@ -2,5 +2,5 @@
 
 package subprocess
 
-// static says why this build cannot be a worker.
-var static error
+// errCgo says why this build cannot be a worker.
+var errCgo error

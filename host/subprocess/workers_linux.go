@@ -57,11 +57,11 @@ type outcome struct {
 
 // Isolates says why this program cannot run modules in processes of their own;
 // nil if it can.
-func Isolates() error { return static }
+func Isolates() error { return errCgo }
 
 // Compiles says why this program cannot compile modules in processes of its own;
 // nil if it can.
-func Compiles() error { return static }
+func Compiles() error { return errCgo }
 
 // isolated are the workers of one job: as many as attempts run at once.
 type isolated struct {
@@ -329,8 +329,8 @@ func (l *Loader) tellConfinement(kind int32) {
 
 // workerMain serves attempts until the engine shuts the process down.
 func workerMain(serve func([]byte, []*os.File) (sdk.Step, error)) {
-	if static != nil {
-		die(static)
+	if errCgo != nil {
+		die(errCgo)
 	}
 	var job workerJob
 	in := os.NewFile(3, "job")

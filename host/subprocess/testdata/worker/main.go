@@ -21,7 +21,11 @@ import (
 
 func main() {
 	subprocess.Worker(subprocess.Modules{Compile: compile, Serve: serve})
-	if err := engine(); err != nil {
+	do := engine
+	if len(os.Args) == 3 && os.Args[1] == "bare" {
+		do = func() error { return serveBare(os.Args[2]) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -58,7 +62,7 @@ func compile(module []byte, dir string) error {
 	case "fail":
 		return &sdk.Error{Class: sdk.ClassInternal, Message: "the disk is full"}
 	case "spin":
-		for {
+		for n := 1; n != 0; n += 2 { // odd numbers only
 		}
 	case "hog":
 		hog()
