@@ -33,8 +33,19 @@ func TestPatience(t *testing.T) {
 		t.Fatalf("%q, %v", b, err)
 	}
 	read.TimeoutMS = 20
-	_, _, err = sdk.Operate(t.Context(), h, read, nil)
-	wantError(t, err, sdk.ClassTimeout, codeIdleTimeout)
+	msg, err := sdk.Marshal(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := h.Call(t.Context(), msg)
+	if err != nil {
+		t.Fatalf("the attempt ends, where the step should be told: %v", err)
+	}
+	var told sdk.Reply
+	if err := sdk.Unmarshal(reply, &told); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, told.Error, sdk.ClassTimeout, codeIdleTimeout)
 	_, _, err = sdk.Operate(t.Context(), h, read, nil)
 	wantError(t, err, sdk.ClassInvalidInput, "") // it is closed
 }

@@ -101,7 +101,7 @@ func streamRead(_ context.Context, h *Host, head json.RawMessage, _ []byte) (any
 	}
 	var limit *sdk.Error
 	switch {
-	case errors.As(err, &limit):
+	case errors.As(err, &limit) && limit.Class == sdk.ClassResourceExhausted: // else it is why the stream was ended
 		return nil, nil, err
 	case err != nil:
 		return nil, nil, refusal{h.failure(s.cause(), err)}
