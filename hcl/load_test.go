@@ -178,6 +178,7 @@ func TestFileFunctions(t *testing.T) {
 		`file("none.txt")`:                   "invalid-function-argument",
 		`file("prompts")`:                    "invalid-function-argument",
 		`file("bin")`:                        "invalid-function-argument",
+		`fileblob("bin")`:                    `{"v":{"$blob":"` + sdk.Sum([]byte("\xff\xfe")).String() + `","size":2,"type":"text/plain; charset=utf-8"}}`,
 		`filesha256("bin")`:                  `{"v":"` + strings.TrimPrefix(sdk.Sum([]byte("\xff\xfe")).String(), "sha256:") + `"}`,
 		`fileexists("none.txt")`:             `{"v":false}`,
 		`fileexists("bin")`:                  `{"v":true}`,

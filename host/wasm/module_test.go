@@ -196,8 +196,9 @@ func TestOpen(t *testing.T) {
 }
 
 // FuzzParse: the pre-scan never panics, and what it and the validator accept
-// can be rewritten, is accepted again but for the names it reserves, and is
-// valid. Compiling is left out: it is what the scan protects.
+// can be rewritten, is accepted again but for the names it reserves, is valid, and
+// compiles. The fuzzer ends what takes too long; large modules are left to the
+// limits of the worker.
 func FuzzParse(f *testing.F) {
 	for _, b := range hostileModules(f) {
 		if len(b) < 4096 {
@@ -227,6 +228,16 @@ func FuzzParse(f *testing.F) {
 		}
 		if err := checked.validate(context.Background()); err != nil {
 			t.Fatalf("valid as written, but rewritten %v", err)
+		}
+		if len(b) > 4<<10 {
+			return
+		}
+		p, err := compile(context.Background(), code, m.facts(), nil)
+		switch {
+		case err == nil:
+			p.close()
+		case !strings.Contains(err.Error(), "has the wrong type"): // of an import, which only this compares
+			t.Fatalf("valid, but %v", err)
 		}
 	})
 }
