@@ -42,15 +42,24 @@ func listDate() string {
 
 // spent says what calls of models used and cost, "" for none.
 func spent(usage []sdk.Usage, cost checkpoint.Cost) string {
-	var calls, tokens int64
+	var calls, uncounted, tokens int64
 	for _, u := range usage {
 		calls += max(u.Calls, 1)
+		uncounted += max(u.Calls-u.Counted, 0)
 		tokens += u.InputTokens + u.OutputTokens
 	}
 	if calls == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("%s of models, %d tokens", count(int(calls), "call"), tokens)
+	s := count(int(calls), "call") + " of models, "
+	switch { // what nobody counted is not 0
+	case uncounted > 0 && tokens == 0:
+		s += "tokens unknown"
+	case uncounted > 0:
+		s += fmt.Sprintf("%d tokens and those of %s unknown", tokens, count(int(uncounted), "call"))
+	default:
+		s += fmt.Sprintf("%d tokens", tokens)
+	}
 	if cost != (checkpoint.Cost{}) {
 		s += ", " + cost.String()
 	}
