@@ -13,8 +13,6 @@ const (
 	mostGrowth  = 512 << 10
 )
 
-var zeros [mostGrowth]byte
-
 // walFS fills the files of the database's log with zeros ahead of where they are
 // written. A sync of bytes that lie within a file writes them and nothing else;
 // one of bytes by which it grows changes the file system's own records too, which
@@ -59,7 +57,7 @@ func (f *walFile) Write(p []byte) (int, error) {
 		return n, err
 	}
 	f.size = f.end
-	more := zeros[:min(max(f.end, leastGrowth), mostGrowth)]
+	more := make([]byte, min(max(f.end, leastGrowth), mostGrowth))
 	if _, err := f.File.WriteAt(more, f.size); err != nil {
 		return n, err
 	}
