@@ -239,9 +239,9 @@ func TestLimiterTakesLeaveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &limiter{limits: hcl.Limiter{Requests: 1}}
 		first := l.ask(1, func() {})
-		var order []string
-		second := l.ask(1, func() { order = append(order, "second") })
-		third := l.ask(1, func() { order = append(order, "third") })
+		woken := make(chan string, 9)
+		second := l.ask(1, func() { woken <- "second" })
+		third := l.ask(1, func() { woken <- "third" })
 		if !first.goes() || second.goes() || third.goes() {
 			t.Fatal("one may go")
 		}
@@ -254,8 +254,13 @@ func TestLimiterTakesLeaveBack(t *testing.T) {
 			t.Fatal("it goes in the pause")
 		}
 		time.Sleep(2 * time.Hour)
-		if !second.goes() || !third.goes() || strings.Join(order, " ") != "second second third" {
-			t.Errorf("woken: %v", order)
+		for _, want := range []string{"second", "second", "third"} {
+			if who := <-woken; who != want {
+				t.Errorf("woken is %s, want %s", who, want)
+			}
+		}
+		if !second.goes() || !third.goes() {
+			t.Error("the pause is over")
 		}
 		second.done(1, true)
 		third.done(1, true)
