@@ -35,7 +35,7 @@ type compileAnswer struct {
 
 // patience is how much longer than CompileTime a compile worker may take by the
 // clock: a busy machine must not make a module unusable.
-const patience = 6
+const patience = 60
 
 // Compile starts a compile worker: this executable again, confined to dir, with
 // Options.CompileTime and CompileMemory. It ends with ctx.
