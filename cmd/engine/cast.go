@@ -15,20 +15,28 @@ import (
 // makes. It is set between runs.
 type cast struct {
 	answers hcl.Answers
-	own     map[string]string           // step type by address of a step
-	plugins map[*loader.Artifact]string // those that are mocked, by name
+	own     map[string]string  // step type by address of a step
+	plugins map[plugged]string // those that are mocked, by name
 }
+
+// plugged tells plugins apart whichever copy of theirs is loaded.
+type plugged struct {
+	path   string
+	digest sdk.Digest
+}
+
+func pluggedBy(a *loader.Artifact) plugged { return plugged{a.Path, a.Digest} }
 
 // play sets the answers of the next run.
 func (c *cast) play(flow *host.Flow, answers hcl.Answers) {
-	c.answers, c.own, c.plugins = answers, map[string]string{}, map[*loader.Artifact]string{}
+	c.answers, c.own, c.plugins = answers, map[string]string{}, map[plugged]string{}
 	wf := flow.Workflow()
 	for i := range wf.Steps {
 		c.own[wf.Steps[i].Address()] = wf.Steps[i].StepType
 	}
 	for i := range wf.Plugins {
 		if _, mocked := answers.Plugins[wf.Plugins[i].Name]; mocked {
-			c.plugins[flow.Artifact(i)] = wf.Plugins[i].Name
+			c.plugins[pluggedBy(flow.Artifact(i))] = wf.Plugins[i].Name
 		}
 	}
 }
@@ -42,7 +50,7 @@ func (c *cast) answer(a *loader.Artifact, stepType string, req *sdk.Request) (*h
 	if ok && c.own[req.Step] == stepType { // else a check or a fallback asks
 		return nth(list, req.Attempt), nil
 	}
-	name, mocked := c.plugins[a]
+	name, mocked := c.plugins[pluggedBy(a)]
 	if !mocked {
 		return nil, nil
 	}

@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/retrace-dev/engine/host"
 	"github.com/retrace-dev/engine/plugins/llm/fault"
 )
 
@@ -46,5 +51,40 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if n != want {
 		ts.Fatalf("%d requests arrived, want %d", n, want)
+	}
+}
+
+// recorded: as many requests arrived as the attempts in the journals of the
+// script's runs say that they have made.
+func recorded(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: recorded")
+	}
+	s, ok := servers.Load(ts)
+	if !ok {
+		ts.Fatalf("recorded: no server; say models first")
+	}
+	var calls int64
+	ts.Check(filepath.WalkDir(ts.Getenv("WORK"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".jsonl") || filepath.Base(filepath.Dir(path)) != "runs" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for line := range bytes.Lines(text) {
+			e, err := host.DecodeEvent(line)
+			if err != nil {
+				return err
+			}
+			if e.Step == "" || e.Type == host.EventReused {
+				continue // of a run, the sum of what follows
+			}
+			for _, u := range e.Usage {
+				calls += u.Calls
+			}
+		}
+		return err
+	}))
+	if n := int64(len(s.(*fault.Server).Requests())); n != calls {
+		ts.Fatalf("%d requests arrived, and the attempts have recorded %d", n, calls)
 	}
 }
