@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -59,7 +60,14 @@ func (t *trees) digest(dir string) (sdk.Digest, error) {
 }
 
 func treeDigest(dir string, maxEntries int, maxBytes int64) (sdk.Digest, error) {
-	root, err := os.OpenRoot(dir)
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() { // to open a pipe would wait for its writer
+		err = syscall.ENOTDIR
+	}
+	var root *os.Root
+	if err == nil {
+		root, err = os.OpenRoot(dir)
+	}
 	if err != nil {
 		var pe *fs.PathError
 		if errors.As(err, &pe) {

@@ -125,6 +125,7 @@ type story struct {
 	Took     time.Duration // of the last continuation
 	Outputs  []host.Output
 
+	damaged error          // why it could not be read; all else but the ID is zero then
 	fans map[string]int // steps whose for_each is known: how many instances
 }
 
@@ -201,7 +202,8 @@ func (s *story) add(e host.Event) {
 	}
 }
 
-// stories reads all runs of a state, newest first.
+// stories reads all runs of a state, newest first, behind them those whose
+// journals are damaged.
 func stories(state place) ([]*story, error) {
 	entries, err := os.ReadDir(filepath.Join(state.dir, "runs"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -223,9 +225,9 @@ func stories(state place) ([]*story, error) {
 		}
 		s, err := readStory(state.dir, sealer, checkpoint.RunID(id), live)
 		if err != nil {
-			return nil, err
+			s = &story{ID: checkpoint.RunID(id), damaged: err}
 		}
-		if len(s.Events) > 0 {
+		if len(s.Events) > 0 || err != nil {
 			ss = append(ss, s)
 		}
 	}
@@ -247,6 +249,24 @@ func storyError(err error) error {
 	return exit(exitStore, "%w", err)
 }
 
+// whole is the story, if it could be read.
+func (s *story) whole() (*story, error) {
+	if s.damaged != nil {
+		return nil, storyError(s.damaged)
+	}
+	return s, nil
+}
+
+// readable leaves out the stories that are damaged, and says so.
+func readable(io streams, ss []*story) []*story {
+	return slices.DeleteFunc(ss, func(s *story) bool {
+		if s.damaged != nil {
+			fmt.Fprintf(io.err, "Warning: run %s is left out: %s\n", s.ID, oneLine(s.damaged.Error()))
+		}
+		return s.damaged != nil
+	})
+}
+
 // findStory finds a run by its ID, a unique prefix of it, or "latest" ("" too).
 func findStory(state place, id string) (*story, error) {
 	ss, err := stories(state)
@@ -257,12 +277,12 @@ func findStory(state place, id string) (*story, error) {
 		return nil, exit(exitUsage, "there are no runs in %s; see: engine apply", state)
 	}
 	if id == "" || id == "latest" {
-		return ss[0], nil
+		return ss[0].whole()
 	}
 	var found []*story
 	for _, s := range ss {
 		if s.ID == checkpoint.RunID(id) {
-			return s, nil
+			return s.whole()
 		}
 		if s.called(id) {
 			found = append(found, s)
@@ -272,7 +292,7 @@ func findStory(state place, id string) (*story, error) {
 	case 0:
 		return nil, exit(exitUsage, "there is no run %q in %s; see: engine runs", id, state)
 	case 1:
-		return found[0], nil
+		return found[0].whole()
 	}
 	return nil, exit(exitUsage, "%q fits %s and %s; give more of the id", id, found[0].ID, found[1].ID)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,7 +70,7 @@ func (p place) key() (checkpoint.Key, error) {
 		text = []byte(value)
 	default:
 		var err error
-		if text, err = os.ReadFile(p.keyFrom); err != nil {
+		if text, err = readKey(p.keyFrom); err != nil {
 			return checkpoint.Key{}, exit(exitUsage, "the key of the state: %w", err)
 		}
 	}
@@ -78,6 +79,23 @@ func (p place) key() (checkpoint.Key, error) {
 		return k, exit(exitUsage, "the key of the state, %s: %w", p.keyFrom, err)
 	}
 	return k, nil
+}
+
+// maxKey is more than any text of a key with white space around it has.
+const maxKey = 4 << 10
+
+// readKey reads the text of a key, which may come through a pipe.
+func readKey(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxKey+1))
+	if err == nil && len(text) > maxKey {
+		err = fmt.Errorf("%s holds more than a key; openssl rand -hex 32 prints one", path)
+	}
+	return text, err
 }
 
 // sealer is what the journals of the state are sealed with, nil if it is not

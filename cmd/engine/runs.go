@@ -49,6 +49,7 @@ func newRuns(io streams) *cobra.Command {
 			if err != nil {
 				return storyError(err)
 			}
+			ss = readable(io, ss)
 			if asJSON {
 				writeVersion(io.out)
 			}

@@ -188,16 +188,19 @@ const maxFailed = 5
 func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 	w := io.out
 	fmt.Fprintf(w, "run %s of workflow %q: %s, started %s\n", s.ID, s.Workflow, s.Status, s.Started.Local().Format(time.DateTime))
+	listed := map[string]bool{}
 	for _, st := range steps {
-		fan := stepOf(st.Step)
-		if fan != st.Step && (!full || len(steps) > 1) {
+		listed[st.Step] = true
+	}
+	for _, st := range steps {
+		if fan := stepOf(st.Step); fan != st.Step && (!full || listed[fan]) {
 			continue // told with its step
 		}
 		fmt.Fprintf(w, "  %-11s %s", st.stateIn(s), oneLine(st.Step))
 		if st.Checkpoint != "" {
 			fmt.Fprintf(w, " (%s", st.Checkpoint)
 			if !st.Persisted {
-				fmt.Fprint(w, ", volatile")
+				fmt.Fprint(w, notStored(s))
 			}
 			fmt.Fprint(w, ")")
 		}
@@ -254,6 +257,15 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 			fmt.Fprintf(w, "saved by reuse: %s\n", s)
 		}
 	}
+}
+
+// notStored says of a step that has succeeded that this was not on disk when the
+// journal last told of it.
+func notStored(s *story) string {
+	if s.Status == checkpoint.RunInterrupted {
+		return ", perhaps lost: it was not on disk yet"
+	}
+	return ", volatile"
 }
 
 func newOutput(io streams) *cobra.Command {

@@ -90,6 +90,7 @@ func newStats(io streams) *cobra.Command {
 			if err != nil {
 				return storyError(err)
 			}
+			ss = readable(io, ss)
 			st := sumUp(ss, workflow, from)
 			if asJSON {
 				writeVersion(io.out)

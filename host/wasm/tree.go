@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"syscall"
 	"time"
 
 	esys "github.com/tetratelabs/wazero/experimental/sys"
@@ -44,7 +45,15 @@ func (t *tree) ready() esys.Errno {
 			t.files.attempt.end(&sdk.Error{Class: sdk.ClassInternal, Message: "no scratch directory: " + err.Error()})
 		}
 	}
-	root, err := os.OpenRoot(dir)
+	var root *os.Root
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+	case !info.IsDir(): // to open a pipe would wait for its writer
+		err = syscall.ENOTDIR
+	default:
+		root, err = os.OpenRoot(dir)
+	}
 	if err == nil && t.temporary {
 		err = root.Mkdir(dirTmp, 0o700)
 	}
