@@ -126,7 +126,7 @@ type story struct {
 	Outputs  []host.Output
 
 	damaged error          // why it could not be read; all else but the ID is zero then
-	fans map[string]int // steps whose for_each is known: how many instances
+	fans    map[string]int // steps whose for_each is known: how many instances
 }
 
 // readStory reads one run's journal. A line that was cut by a kill is passed
