@@ -23,8 +23,6 @@ const (
 // breaker counts the calls of one plugin that were not answered. Safe for
 // concurrent use.
 type breaker struct {
-	plugin string
-
 	mu       sync.Mutex
 	limits   hcl.Breaker
 	failures int       // in a row
@@ -43,9 +41,9 @@ func (b *breaker) set(x hcl.Breaker) {
 	b.limits = x
 }
 
-// ask says why a call should not be made; nil if it may. While the breaker is
+// ask says why a call of plugin should not be made; nil if it may. While the breaker is
 // open one call in each cooldown is let through, to see whether it is answered.
-func (b *breaker) ask() *sdk.Error {
+func (b *breaker) ask(plugin string) *sdk.Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -57,7 +55,7 @@ func (b *breaker) ask() *sdk.Error {
 		return nil
 	}
 	return &sdk.Error{Class: sdk.ClassUnavailable, Code: CodeCircuitOpen, Message: fmt.Sprintf(
-		"plugin %s was not asked: its last %d calls were not answered, and it is tried again in %s", b.plugin, b.failures, b.probe.Sub(now).Round(time.Second))}
+		"plugin %s was not asked: its last %d calls were not answered, and it is tried again in %s", plugin, b.failures, b.probe.Sub(now).Round(time.Second))}
 }
 
 // ended counts how a call ended; nil is an answer. So is a failure that the

@@ -19,12 +19,12 @@ import (
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &breaker{plugin: "ai"}
+		b := &breaker{}
 		b.set(hcl.Breaker{Failures: 3, Cooldown: time.Minute})
 		away, slow := &sdk.Error{Class: sdk.ClassUnavailable}, &sdk.Error{Class: sdk.ClassTimeout}
 		closed := func(want bool, when string) {
 			t.Helper()
-			if err := b.ask(); (err == nil) != want {
+			if err := b.ask("ai"); (err == nil) != want {
 				t.Errorf("%s: %v", when, err)
 			}
 		}
@@ -39,7 +39,7 @@ func TestBreaker(t *testing.T) {
 		b.ended(&sdk.Error{Class: sdk.ClassCancelled}) // says nothing of the server
 		b.ended(away)
 		closed(false, "three in a row")
-		if err := b.ask(); err.Class != sdk.ClassUnavailable || err.Code != CodeCircuitOpen || !strings.Contains(err.Message, "plugin ai was not asked: its last 3 calls were not answered, and it is tried again in 1m0s") {
+		if err := b.ask("ai"); err.Class != sdk.ClassUnavailable || err.Code != CodeCircuitOpen || !strings.Contains(err.Message, "plugin ai was not asked: its last 3 calls were not answered, and it is tried again in 1m0s") {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)

@@ -18,8 +18,6 @@ import (
 // takes from them comes back a minute after it was let go. Safe for concurrent
 // use.
 type limiter struct {
-	plugin string
-
 	mu     sync.Mutex
 	limits hcl.Limiter
 	asked  uint64
@@ -338,7 +336,7 @@ func (r *run) openLimiters() {
 		key := s.endpoint(p)
 		b := all.breakers[key]
 		if b == nil {
-			b = &breaker{plugin: x.Name}
+			b = &breaker{}
 			all.breakers[key] = b
 		}
 		b.set(x.Breaker)
@@ -348,7 +346,7 @@ func (r *run) openLimiters() {
 		}
 		l := all.limiters[key]
 		if l == nil {
-			l = &limiter{plugin: x.Name}
+			l = &limiter{}
 			all.limiters[key] = l
 		}
 		if !fresh[l] { // as this run says, not one before
@@ -377,7 +375,7 @@ func (r *run) admit(w *work) bool {
 		return true
 	}
 	if w.ticket == nil && r.covered(w) {
-		if err := r.breakers[p].ask(); err != nil {
+		if err := r.breakers[p].ask(r.s.f.wf.Plugins[p].Name); err != nil {
 			w.failed(err)
 			return false
 		}
@@ -452,7 +450,7 @@ func (r *run) called(q *request, err *sdk.Error) {
 func (r *run) waiting(w *work) {
 	why, wait := w.ticket.waits()
 	r.tickets[w.node] = w.ticket
-	r.add(Event{Type: EventWaiting, Step: r.address(w.unit), Delay: wait, Reason: fmt.Sprintf("limiter of plugin %s: %s", w.ticket.l.plugin, why)})
+	r.add(Event{Type: EventWaiting, Step: r.address(w.unit), Delay: wait, Reason: fmt.Sprintf("limiter of plugin %s: %s", r.s.f.wf.Plugins[r.asks(w)].Name, why)})
 	delete(r.working, w.node)
 }
 
@@ -476,7 +474,7 @@ func (r *run) slowed(w *work, err *sdk.Error, d time.Duration) {
 	}
 	l := r.limiters[p]
 	if l.hold(d); l.news() {
-		r.add(Event{Type: EventLog, Step: r.address(w.unit), Level: "warn", Message: fmt.Sprintf("rate limited: all calls of plugin %s wait for %s", l.plugin, d.Round(time.Millisecond))})
+		r.add(Event{Type: EventLog, Step: r.address(w.unit), Level: "warn", Message: fmt.Sprintf("rate limited: all calls of plugin %s wait for %s", r.s.f.wf.Plugins[p].Name, d.Round(time.Millisecond))})
 	}
 }
 

@@ -173,10 +173,19 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	db, err := pebble.Peek(dir, s.fs)
+	if err != nil {
+		return err
+	}
 	l := logger{s.log, s.failure}
 	disk := newFrozenFS(walFS{s.fs}, s.failure)
-	if s.vault, err = openVault(disk, s.dir, &o, !known); err == nil {
-		err = s.failure.cause()
+	isNew := !known && !db.Exists
+	if s.vault, err = openVault(disk, s.dir, &o, isNew); err == nil && isNew && !s.readOnly {
+		// Before the database, so that one without it has lost it.
+		known, err = true, createHead(disk, s.dir, 0)
+	}
+	if cause := s.failure.cause(); cause != nil {
+		err = cause
 	}
 	if err != nil {
 		return err
@@ -186,7 +195,7 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 		FS:                          disk,
 		Lock:                        s.lock,
 		ReadOnly:                    s.readOnly,
-		ErrorIfNotExists:            known,
+		ErrorIfNotExists:            head > 0,
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      l,
 		EventListener:               l.listener(),
@@ -201,9 +210,14 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 	if err == nil && !s.readOnly && known {
 		err = s.cutIncomplete(head)
 	}
-	if err == nil && head > s.last {
+	switch {
+	case err != nil:
+	case head > s.last:
 		s.behind, s.last, s.durable = head, head, head // no Seq is given twice
 		s.log.Error("the store has lost persisted records", "store", s.dir, "persisted", head)
+	case db.Exists && !known:
+		s.behind = s.last + 1
+		s.log.Error("the store has lost its file HEAD, and with that perhaps persisted records", "store", s.dir)
 	}
 	if err == nil && !s.readOnly {
 		err = s.openHead(disk, head, known)
@@ -220,7 +234,7 @@ func (s *Store) openDB(dir string, o Options) (err error) {
 	if s.db != nil {
 		_ = s.db.Close() // the first error counts
 	}
-	return openError(err, known)
+	return openError(err, head > 0)
 }
 
 // openError tells a damaged store from one that cannot be reached. A store that
@@ -259,7 +273,8 @@ func (s *Store) openHead(disk vfs.FS, head checkpoint.Seq, known bool) (err erro
 }
 
 // Behind is the last Seq that was reported as persisted before this Open and
-// that the store no longer had, 0 if it had everything. The records after those
+// that the store no longer had, 0 if it had everything; where HEAD is gone, which
+// would tell, the one after those it has. The records after those
 // it still has were lost by something else than a crash, such as a deleted file
 // or a disk that did not keep what it had confirmed, and so may be the intents
 // of steps with effects. Commit goes on after this Seq, and from the next

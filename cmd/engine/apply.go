@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -65,9 +66,13 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			if err != nil {
 				return exit(exitUsage, "--keep-bytes: %w", err)
 			}
+			gone := isGone(l.state)
 			store, err := openStore(c.Context(), io, l.state, f.encrypt, f.lockTimeout, l.log)
 			if err != nil {
 				return err
+			}
+			if gone || store.Behind() > 0 {
+				markLost(l.state.dir)
 			}
 			if err := hasRoom(l.state.dir, store, f.minFree); err != nil {
 				return errors.Join(err, store.Close())
@@ -166,13 +171,25 @@ func apply(ctx context.Context, f *flowFlags, l *loaded, io streams, store *pebb
 // the next commit.
 const lostFile = "LOST"
 
+// markLost makes the mark; where that cannot be done it is only said once.
+func markLost(state string) {
+	note := fmt.Sprintf("%s: the store had lost records that were known to be durable; steps with effects may have happened without a record\n", time.Now().UTC().Format(time.RFC3339))
+	_ = os.WriteFile(filepath.Join(state, lostFile), []byte(note), 0o600)
+}
+
+// isGone: there were runs, and there is no store.
+func isGone(state place) bool {
+	if _, err := os.Stat(state.store()); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	runs, _ := filepath.Glob(filepath.Join(state.dir, "runs", "*.jsonl"))
+	return len(runs) > 0
+}
+
 // behind reports whether the store may have lost records, and says so.
 func behind(io streams, state string, store *pebblestore.Store) bool {
 	mark := filepath.Join(state, lostFile)
-	if store.Behind() > 0 {
-		note := fmt.Sprintf("%s: the store had lost records that were known to be durable; steps with effects may have happened without a record\n", time.Now().UTC().Format(time.RFC3339))
-		_ = os.WriteFile(mark, []byte(note), 0o600) // it is only said once, then
-	} else if !marked(state) {
+	if store.Behind() == 0 && !marked(state) {
 		return false
 	}
 	fmt.Fprintf(io.err, "Warning: the store in %s has lost records that were known to be durable (a file was damaged or removed).\nPure steps run again where needed. Steps with effects do not: look whether each happened, use --rerun for those that did not, then remove %s.\n", state, mark)

@@ -86,6 +86,8 @@ func (a *shownTry) write(w io.Writer) {
 		if a.Error.Stderr != "" {
 			fmt.Fprintf(w, "%s  %s\n", margin, strings.ReplaceAll(escape(strings.TrimSpace(a.Error.Stderr)), "\n", "\n"+margin+"  "))
 		}
+	case a.Open:
+		fmt.Fprintf(w, "%sattempt %d: started %s, no end was recorded\n", margin, a.Attempt, a.Started.Local().Format(time.DateTime))
 	default:
 		fmt.Fprintf(w, "%sattempt %d: started %s, took %s%s\n", margin, a.Attempt, a.Started.Local().Format(time.DateTime), short(a.Took), b.String())
 	}

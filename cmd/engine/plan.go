@@ -59,6 +59,12 @@ another is reused if the other gives the answer it gave before.`,
 	return c
 }
 
+// mayLack reports whether apply will find that records were lost.
+func mayLack(state place, store checkpoint.Store) bool {
+	p, ok := store.(*pebblestore.Store)
+	return marked(state.dir) || isGone(state) || ok && p.Behind() > 0
+}
+
 // reading makes what a verb needs that plans and runs nothing. done must be
 // called at its end.
 func (f *flowFlags) reading(io streams, path string, v diagView) (l *loaded, h *host.Host, done func(), err error) {
@@ -71,7 +77,7 @@ func (f *flowFlags) reading(io streams, path string, v diagView) (l *loaded, h *
 	}
 	key, err := stateKey(l.flow.Workflow(), l.state.dir, sealer, false)
 	if err == nil {
-		h, err = host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: marked(l.state.dir), Environ: os.Environ(), Key: key})
+		h, err = host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: mayLack(l.state, store), Environ: os.Environ(), Key: key})
 		if err != nil {
 			err = exit(exitInternal, "%w", err)
 		}

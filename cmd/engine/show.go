@@ -65,10 +65,11 @@ func (s *story) steps() []*shownStep {
 
 func (st *shownStep) add(e *host.Event) {
 	end := func() {
-		for i := range st.Attempts {
-			if a := &st.Attempts[i]; a.Attempt == e.Attempt && a.Open {
-				a.Open, a.Took, a.Error, a.Usage, a.Cost, a.Fallback = false, e.Took, e.Error, e.Usage, e.Cost, e.Degraded
-			}
+		// An attempt that a kill took stays open, and the next one may have its
+		// number.
+		if n := len(st.Attempts); n > 0 && st.Attempts[n-1].Attempt == e.Attempt && st.Attempts[n-1].Open {
+			a := &st.Attempts[n-1]
+			a.Open, a.Took, a.Error, a.Usage, a.Cost, a.Fallback = false, e.Took, e.Error, e.Usage, e.Cost, e.Degraded
 		}
 	}
 	if st.State == "" {

@@ -76,7 +76,7 @@ func (t *tester) load() error {
 		diags = append(diags, more...)
 	}
 	if !diags.HasErrors() {
-		ls, err := loaders("", loader.InProcess, logger(t.io))
+		ls, err := loaders(cacheDir(stateDir(place{}, flowDir(t.dir)).dir), loader.InProcess, logger(t.io))
 		if err != nil {
 			return exit(exitInternal, "%w", err)
 		}
