@@ -58,7 +58,7 @@ func NewDocument(workflow string, r *Record, data json.RawMessage) (*Document, e
 			return nil, fmt.Errorf("output of checkpoint %s: %w", r.ID, err)
 		}
 		if len(blobs) > 0 {
-			return nil, fmt.Errorf("output of checkpoint %s refers to %d blobs, which a document cannot hold; where it is imported the step would run again anyway", r.ID, len(blobs))
+			return nil, fmt.Errorf("output of checkpoint %s refers to blobs, which a document cannot hold; where it is imported the step would run again anyway", r.ID)
 		}
 		text := string(data)
 		b.Output = &text

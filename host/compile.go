@@ -369,5 +369,8 @@ func sentence(s string) string {
 	if s == "" {
 		return s
 	}
+	if first, _, _ := strings.Cut(s, " "); strings.ContainsAny(first, "./\\") {
+		return s + "." // it begins with the name of a file
+	}
 	return strings.ToUpper(s[:1]) + s[1:] + "."
 }

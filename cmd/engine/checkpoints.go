@@ -142,7 +142,7 @@ func findCheckpoint(ctx context.Context, s *pebblestore.Store, id string, state 
 	}
 	var found []checkpoint.Stored
 	for _, st := range all {
-		if st.ID == checkpoint.ID(id) || hcl.InstanceAddress(st.Step, st.Instance) == id {
+		if address := hcl.InstanceAddress(st.Step, st.Instance); st.ID == checkpoint.ID(id) || address == id || address == "step."+id {
 			return st, nil
 		}
 		fits := strings.HasPrefix(string(st.ID), id) || strings.HasPrefix(string(st.ID), "chk_"+id)
