@@ -28,7 +28,7 @@ func TestScenarios(t *testing.T) {
 			t.Errorf("testdata/scenarios.md names %s, which does not exist", name)
 		}
 	}
-	for _, name := range regexp.MustCompile(`[a-z/]+\.txtar`).FindAllString(string(page), -1) {
+	for _, name := range regexp.MustCompile(`[a-z_/]+\.txtar`).FindAllString(string(page), -1) {
 		if !strings.Contains(name, "/") {
 			name = "testdata/script/" + name
 		}

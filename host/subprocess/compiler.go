@@ -97,9 +97,11 @@ func (l *Loader) tooSlow() *sdk.Error {
 	return &sdk.Error{Class: sdk.ClassResourceExhausted, Code: loader.CodeCompileTime, Message: fmt.Sprintf("compiling took more than %s; use fewer or smaller functions", l.o.CompileTime)}
 }
 
-// usedUp reports whether the process has taken the processor for so long.
+// usedUp reports whether a process that was killed had taken the processor for
+// so long: the kernel counts the limit in ticks, and what it tells afterwards
+// more exactly, so that the two differ on a busy machine.
 func usedUp(s *os.ProcessState, limit time.Duration) bool {
-	return s.UserTime()+s.SystemTime() >= limit-limit/10
+	return s.UserTime()+s.SystemTime() >= limit/2
 }
 
 // outOfMemory reports whether a message is of Go's runtime, or of a system call,
