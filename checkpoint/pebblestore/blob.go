@@ -204,17 +204,22 @@ func (b *blobs) clear(k blobKey, f io.Reader) (io.Reader, error) {
 	return sealer.FileReader(f, k.place()), nil
 }
 
+// open opens the file of k and names it. One that is not there is ErrNotFound.
+func (b *blobs) open(k blobKey) (f vfs.File, file string, err error) {
+	if _, file, err = b.path(k); err != nil {
+		return nil, "", err
+	}
+	f, err = b.fs.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("file %s: %w", file, checkpoint.ErrNotFound)
+	}
+	return f, file, err
+}
+
 // read gives the file's bytes, which must be what ref says. A file that is not
 // there is ErrNotFound.
 func (b *blobs) read(k blobKey, ref checkpoint.DataRef) (json.RawMessage, error) {
-	_, file, err := b.path(k)
-	if err != nil {
-		return nil, err
-	}
-	f, err := b.fs.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("file %s: %w", file, checkpoint.ErrNotFound)
-	}
+	f, file, err := b.open(k)
 	if err != nil {
 		return nil, err
 	}

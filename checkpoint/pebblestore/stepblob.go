@@ -58,14 +58,7 @@ func (s *Store) linked(tenant string, ref checkpoint.DataRef) error {
 
 // whole reads a file of which only the digest is known, and verifies it.
 func (b *blobs) whole(k blobKey) ([]byte, error) {
-	_, file, err := b.path(k)
-	if err != nil {
-		return nil, err
-	}
-	f, err := b.fs.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("file %s: %w", file, checkpoint.ErrNotFound)
-	}
+	f, file, err := b.open(k)
 	if err != nil {
 		return nil, err
 	}

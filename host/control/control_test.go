@@ -148,7 +148,7 @@ func TestFaults(t *testing.T) {
 	} {
 		c, err := net.Dial("unix", filepath.Join(state, "control", "run.sock"))
 		if err != nil {
-			t.Skip("the directory's name is too long: ", err)
+			t.Fatal(err)
 		}
 		b := make([]byte, 1<<10)
 		_, _ = c.Write([]byte(text))
