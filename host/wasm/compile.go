@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	"github.com/tetratelabs/wazero"
 
@@ -77,7 +78,7 @@ func compileTo(ctx context.Context, b []byte, dir string) (err error) {
 // compileIn compiles with wazero's files in native: it takes what is there and
 // adds what is not.
 func compileIn(ctx context.Context, code []byte, f facts, native string) (*program, error) {
-	files, err := wazero.NewCompilationCacheWithDir(native)
+	files, err := filesIn(native)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +89,16 @@ func compileIn(ctx context.Context, code []byte, f facts, native string) (*progr
 	p.files = files
 	return p, nil
 }
+
+// filesIn gives wazero's files in a directory, one call at a time: wazero 1.12
+// keeps its own version in a variable that its first callers write unguarded.
+func filesIn(native string) (wazero.CompilationCache, error) {
+	filesMu.Lock()
+	defer filesMu.Unlock()
+	return wazero.NewCompilationCacheWithDir(native)
+}
+
+var filesMu sync.Mutex
 
 // readFacts reads the facts of an entry.
 func (e entry) readFacts() (f facts, err error) {
