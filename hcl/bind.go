@@ -237,7 +237,7 @@ func (b *binder) file(path string) {
 		b.jsonFile(path, src)
 		return
 	}
-	if ds := guardFile(path, src, hclv2.InitialPos); ds.HasErrors() {
+	if _, ds := guardFile(path, src, hclv2.InitialPos); ds.HasErrors() {
 		b.ds = append(b.ds, ds...)
 		return
 	}

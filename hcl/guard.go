@@ -18,12 +18,16 @@ var bom = []byte("\xef\xbb\xbf")
 
 // guardFile says whether src may be given to HCL's parser. The parser and the
 // evaluator recurse, and a Go stack overflow cannot be caught, so what would
-// recurse too far is refused on the flat text.
-func guardFile(name string, src []byte, at hclv2.Pos) Diagnostics {
+// recurse too far is refused on the flat text. It also tells where src may be cut
+// into pieces of about pieceSize.
+func guardFile(name string, src []byte, at hclv2.Pos) (cuts []int, ds Diagnostics) {
 	if ds := guardBytes(name, src); ds.HasErrors() {
-		return ds
+		return nil, ds
 	}
-	return guardText(name, src, at, scanBody)
+	s := newScanner(src, scanBody)
+	s.piece = pieceSize
+	ds = outside(name, src, at, s)
+	return s.cuts, ds
 }
 
 // guardBytes says whether src is text of a size that can be read at all.
@@ -53,7 +57,12 @@ func guardExpression(name string, src []byte) Diagnostics {
 }
 
 func guardText(name string, src []byte, start hclv2.Pos, what scanKind) Diagnostics {
-	limit, at := scan(src, what)
+	return outside(name, src, start, newScanner(src, what))
+}
+
+// outside runs the scanner and says where it met a limit.
+func outside(name string, src []byte, start hclv2.Pos, s *scanner) Diagnostics {
+	limit, at := s.run()
 	r := hclv2.Range{Filename: name, Start: posAt(src, at), End: posAt(src, at)}
 	r.Start.Byte += start.Byte
 	r.End.Byte += start.Byte + 1

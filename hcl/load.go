@@ -149,11 +149,15 @@ func parseNative(f *File) (*hclsyntax.Body, Diagnostics) {
 		src = src[len(bom):]
 		start.Byte = len(bom)
 	}
-	if ds := guardFile(f.Path, src, start); ds.HasErrors() {
+	cuts, ds := guardFile(f.Path, src, start)
+	if ds.HasErrors() {
 		return nil, ds
 	}
+	if body := parsePieces(src, f.Path, start, cuts); body != nil {
+		return body, nil
+	}
 	file, hd := hclsyntax.ParseConfig(src, f.Path, start)
-	ds := fromHCL(hd)
+	ds = fromHCL(hd)
 	for i := range ds {
 		explainSyntax(&ds[i], f.Bytes)
 	}

@@ -40,6 +40,9 @@ type scanner struct {
 	found   limit
 
 	openEnded bool // there is no further */
+
+	piece int   // bytes between two cuts, at least; 0 for none
+	cuts  []int // where lines begin outside of every block
 }
 
 // opened is one open bracket or text. base and ops are how many operators lie
@@ -265,6 +268,7 @@ func (s *scanner) sign(c, next byte) {
 		if t := s.top(); t.kind == '{' {
 			t.ops = t.base
 		}
+		s.cut(s.p + 1)
 	case ',':
 		t := s.top()
 		t.ops = t.base
@@ -309,6 +313,20 @@ func (s *scanner) sign(c, next byte) {
 		s.closeBrace()
 	}
 	s.p += width
+}
+
+// cut notes that a line begins at p.
+func (s *scanner) cut(p int) {
+	if s.piece == 0 || len(s.stack) > 1 {
+		return
+	}
+	last := 0
+	if n := len(s.cuts); n > 0 {
+		last = s.cuts[n-1]
+	}
+	if p-last >= s.piece {
+		s.cuts = append(s.cuts, p)
+	}
 }
 
 // closeTo ends the innermost bracket of a kind, with those left open inside of
