@@ -367,7 +367,7 @@ func (r *run) load(ctx context.Context, who string, use hcl.Use, limits loader.L
 	defer slot.mu.Unlock()
 	if slot.plugin == nil {
 		slow := time.AfterFunc(time.Second, func() {
-			r.note(Event{Type: EventLog, Step: who, Level: "info", Message: "making plugin " + r.s.f.wf.Plugins[use.Plugin].Name + " ready; what is compiled is kept for the next time"})
+			r.note(Event{Type: EventLog, Step: who, Level: "info", Message: "making plugin " + r.s.f.wf.Plugins[use.Plugin].Name + " ready; a module is compiled once, and read from the cache the next time"})
 		})
 		a := *r.s.f.artifacts[use.Plugin]
 		a.Env = r.s.f.ceilings[use.Plugin].world().Env

@@ -86,10 +86,13 @@ func flowDir(path string) string {
 	return filepath.Dir(path)
 }
 
-// logger writes what the parts have to say to stderr; ENGINE_LOG sets the
-// level, as --log would.
+// logger writes what the parts have to say to stderr.
 func logger(io streams) hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{Name: "engine", Level: hclog.Warn, Output: io.err})
+	level := hclog.Warn
+	if *io.debug {
+		level = hclog.Debug
+	}
+	return hclog.New(&hclog.LoggerOptions{Name: "engine", Level: level, Output: io.err})
 }
 
 // loaders are what this engine can run, in the order in which they are asked.
@@ -165,6 +168,9 @@ func cacheDir(state string) string {
 func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loaded, error) {
 	l := &loaded{dir: flowDir(path), log: logger(io)}
 	l.state = stateDir(f.state, l.dir)
+	if f.state.dir == "" && !f.json && f.progress != "quiet" && !isBeside(l.state, l.dir) {
+		fmt.Fprintf(io.err, "the state is %s, found above the flow; --state takes another\n", l.state)
+	}
 	wf, diags := readFlow(path)
 	if diags.HasErrors() {
 		return nil, v.report(wf, diags)

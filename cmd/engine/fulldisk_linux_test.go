@@ -41,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	engine := func(args ...string) (code int, stderr string) {
 		var out, err bytes.Buffer
-		code = run(t.Context(), append(args, "--state", filepath.Join(disk, "state")), streams{strings.NewReader(""), &out, &err})
+		code = run(t.Context(), append(args, "--state", filepath.Join(disk, "state")), streams{in: strings.NewReader(""), out: &out, err: &err})
 		return code, err.String()
 	}
 	code, stderr := engine("apply", dir, "--progress", "quiet", "--min-free", "0")

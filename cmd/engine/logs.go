@@ -42,7 +42,9 @@ goes on.`,
 			if asJSON {
 				writeVersion(io.out)
 			}
+			known := step == ""
 			show := func(e *host.Event) {
+				known = known || e.Step != "" && covers(step, e.Step)
 				switch {
 				case e.Type != host.EventLog || !covers(step, e.Step):
 				case asJSON:
@@ -57,6 +59,9 @@ goes on.`,
 			}
 			if err := tail(c.Context(), dir, s, follow, show); err != nil {
 				return storyError(err)
+			}
+			if !known {
+				return noStep(s, named)
 			}
 			return nil
 		},

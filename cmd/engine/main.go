@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,7 @@ func main() {
 	subprocess.Worker(modules) // this process may be a plugin's parent or a module's, re-executed
 	serveStd()                 // or a plugin that ships inside the engine
 	ctx, stop := interruptible()
-	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	code := run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
 	stop()
 	os.Exit(code)
 }
@@ -38,6 +39,7 @@ var modules = subprocess.Modules{Compile: wasm.Compile, Serve: wasm.Serve}
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+	debug    *bool // of --debug; set when the command line is read
 }
 
 // Exit codes.
@@ -118,7 +120,19 @@ func (r *result) failed() error {
 	return r.err
 }
 
-func execute(ctx context.Context, args []string, io streams) int {
+func execute(ctx context.Context, args []string, io streams) (code int) {
+	io.debug = new(bool)
+	defer func() {
+		if p := recover(); p != nil {
+			code = exitInternal
+			fmt.Fprintf(io.err, "Error: the engine itself is at fault: %s\n", oneLine(fmt.Sprint(p)))
+			if *io.debug {
+				fmt.Fprintf(io.err, "%s\n", debug.Stack())
+			} else {
+				fmt.Fprintln(io.err, "What was persisted is kept. The same command with --debug tells where it happened; please report that.")
+			}
+		}
+	}()
 	root := newRoot(io)
 	root.SetArgs(longFlags(root, args))
 	err := root.ExecuteContext(ctx)
@@ -153,6 +167,7 @@ or an edit the same command runs only what must run.`,
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	root.PersistentFlags().BoolVar(io.debug, "debug", os.Getenv("ENGINE_DEBUG") != "", "log what plugins and workers do, and where the engine fails itself; default whether $ENGINE_DEBUG is set")
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.SetIn(io.in)

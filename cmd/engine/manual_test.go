@@ -32,7 +32,7 @@ func TestManual(t *testing.T) {
 			t.Errorf("README.md does not explain exit code %d", code)
 		}
 	}
-	want := manual(newRoot(streams{strings.NewReader(""), io.Discard, io.Discard}))
+	want := manual(newRoot(streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard, debug: new(bool)}))
 	if *update {
 		if err := os.WriteFile("README.md", []byte(hand+manualMark+want), 0o644); err != nil {
 			t.Fatal(err)
@@ -48,17 +48,9 @@ func TestManual(t *testing.T) {
 func manual(root *cobra.Command) string {
 	var b strings.Builder
 	cell := strings.NewReplacer("|", `\|`, "\n", " ")
-	var visit func(c *cobra.Command)
-	visit = func(c *cobra.Command) {
-		for _, s := range c.Commands() {
-			visit(s)
-		}
-		if !c.Runnable() || c.Hidden || c.Name() == "help" || c == root {
-			return
-		}
-		fmt.Fprintf(&b, "\n### `%s`\n\n%s.\n", c.UseLine(), strings.TrimSuffix(c.Short, "."))
+	flags := func(fs *pflag.FlagSet) {
 		rows := ""
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		fs.VisitAll(func(f *pflag.Flag) {
 			if f.Name == "help" || f.Hidden {
 				return
 			}
@@ -76,6 +68,19 @@ func manual(root *cobra.Command) string {
 			b.WriteString("\n| flag | |\n|---|---|\n" + rows)
 		}
 	}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, s := range c.Commands() {
+			visit(s)
+		}
+		if !c.Runnable() || c.Hidden || c.Name() == "help" || c == root {
+			return
+		}
+		fmt.Fprintf(&b, "\n### `%s`\n\n%s.\n", c.UseLine(), strings.TrimSuffix(c.Short, "."))
+		flags(c.LocalNonPersistentFlags())
+	}
+	b.WriteString("\nEvery verb knows these:\n")
+	flags(root.PersistentFlags())
 	visit(root)
 	return b.String()
 }

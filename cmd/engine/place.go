@@ -55,6 +55,12 @@ func stateDir(p place, dir string) place {
 	}
 }
 
+// isBeside: the state lies in the directory itself.
+func isBeside(p place, dir string) bool {
+	abs, err := filepath.Abs(dir)
+	return err != nil || filepath.Dir(p.dir) == abs
+}
+
 // key reads the key that was given; without one it is zero.
 func (p place) key() (checkpoint.Key, error) {
 	var text []byte

@@ -88,7 +88,7 @@ func buildProject(t *testing.T, lang, kind, dir string) string {
 func engine(t *testing.T, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	if code := run(context.Background(), args, streams{strings.NewReader(""), &stdout, &stderr}); code != exitOK {
+	if code := run(context.Background(), args, streams{in: strings.NewReader(""), out: &stdout, err: &stderr}); code != exitOK {
 		t.Fatalf("engine %s exits %d\n%s%s", strings.Join(args, " "), code, stdout.String(), stderr.String())
 	}
 	return stdout.String()

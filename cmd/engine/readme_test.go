@@ -66,7 +66,7 @@ step "b" {
 output "b" { value = step.b.output }
 `)
 	var stdout, stderr bytes.Buffer
-	if code := run(context.Background(), []string{"apply", dir}, streams{strings.NewReader(""), &stdout, &stderr}); code != 0 || stdout.String() != "b = \"你好, STRAßE!!\"\n" {
+	if code := run(context.Background(), []string{"apply", dir}, streams{in: strings.NewReader(""), out: &stdout, err: &stderr}); code != 0 || stdout.String() != "b = \"你好, STRAßE!!\"\n" {
 		t.Fatalf("exit %d, %s%s", code, stdout.String(), stderr.String())
 	}
 }

@@ -155,7 +155,7 @@ func applyLines(t *testing.T, args ...string) []string {
 		}
 		return out.Write(p)
 	})
-	run(ctx, append([]string{"apply", "--json", "--progress", "quiet"}, args...), streams{strings.NewReader(""), stdout, io.Discard})
+	run(ctx, append([]string{"apply", "--json", "--progress", "quiet"}, args...), streams{in: strings.NewReader(""), out: stdout, err: io.Discard})
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if !strings.Contains(lines[0], `"type":"version"`) {
 		t.Errorf("the first line is %s", lines[0])

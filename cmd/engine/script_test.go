@@ -143,7 +143,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 // dash, alone and with =value.
 func TestBothSpellings(t *testing.T) {
 	t.Parallel()
-	discard := streams{strings.NewReader(""), io.Discard, io.Discard}
+	discard := streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard, debug: new(bool)}
 	var visit func(c *cobra.Command, path []string)
 	visit = func(c *cobra.Command, path []string) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {

@@ -75,7 +75,7 @@ output "mail" {
 	engine := func(code int, args ...string) string {
 		t.Helper()
 		var out, story bytes.Buffer
-		if got := run(context.Background(), args, streams{strings.NewReader(""), &out, &story}); got != code {
+		if got := run(context.Background(), args, streams{in: strings.NewReader(""), out: &out, err: &story}); got != code {
 			t.Fatalf("engine %s exits %d, want %d:\n%s", strings.Join(args, " "), got, code, story.String())
 		}
 		told.Write(out.Bytes())

@@ -134,6 +134,11 @@ func (st *shownStep) stateIn(s *story) string {
 	return st.State
 }
 
+// noStep says that nothing is known in the run of what a person named.
+func noStep(s *story, named string) error {
+	return exit(exitUsage, "run %s has no step %q; see: engine show %s", s.ID, named, s.ID)
+}
+
 func newShow(io streams) *cobra.Command {
 	var state place
 	var asJSON bool
@@ -161,7 +166,7 @@ goes on.`,
 			}
 			if want != "" {
 				if steps = slices.DeleteFunc(steps, func(st *shownStep) bool { return !covers(want, st.Step) }); len(steps) == 0 {
-					return exit(exitUsage, "run %s has no step %q; see: engine show %s", s.ID, step, s.ID)
+					return noStep(s, step)
 				}
 			}
 			if asJSON {

@@ -329,7 +329,11 @@ func (v *textApply) result(res *host.Result) {
 		fmt.Fprintf(w, "nothing to run: run %s is current, %s reused, %s saved\n", res.Run.ID, count(res.Counts.Reused, "step"), saved(res.Saved, res.Tokens, res.SavedCost))
 	default:
 		c := res.Counts
-		fmt.Fprintf(w, "run %s %s in %s: %d ran, %d reused", res.Run.ID, res.Run.Status, short(res.Run.Live), c.Ran, c.Reused)
+		if res.Replayed {
+			fmt.Fprintf(w, "replay of run %s %s in %s: %d answered", res.Run.ID, res.Run.Status, short(res.Run.Live), c.Ran)
+		} else {
+			fmt.Fprintf(w, "run %s %s in %s: %d ran, %d reused", res.Run.ID, res.Run.Status, short(res.Run.Live), c.Ran, c.Reused)
+		}
 		for _, x := range []struct {
 			n    int
 			what string
@@ -390,10 +394,18 @@ func (v *textApply) failures(res *host.Result) {
 		fmt.Fprintf(w, "\nnot undone: %s\nThe same command tries to undo that, and does nothing else; to see more: engine show %s\n", escape(strings.Join(rec.NotUndone, ", ")), rec.ID)
 		return
 	}
+	safe := "Nothing has succeeded yet"
+	if n := res.Counts.Ran + res.Counts.Reused; n > 0 {
+		safe = "Everything that succeeded is kept (" + count(n, "step") + ")"
+	}
 	if waits(res) {
-		fmt.Fprintf(w, "\nEverything that succeeded is kept (%s). What is unknown must be settled first, as said above;\nto see more: engine show %s\n", count(res.Counts.Ran+res.Counts.Reused, "step"), res.Run.ID)
+		fmt.Fprintf(w, "\n%s. What is unknown must be settled first, as said above;\nto see more: engine show %s\n", safe, res.Run.ID)
 	} else if res.Opened && (len(res.Failures) > 0 || res.Run.Error != nil) {
-		fmt.Fprintf(w, "\nEverything that succeeded is kept (%s). To go on, run the same command again;\nto see more: engine show %s\n", count(res.Counts.Ran+res.Counts.Reused, "step"), res.Run.ID)
+		next := "To go on, run the same command again"
+		if hopeless(res) {
+			next = "Fix what is said above, then run the same command again"
+		}
+		fmt.Fprintf(w, "\n%s. %s;\nto see more: engine show %s\n", safe, next, res.Run.ID)
 	}
 }
 
@@ -424,6 +436,16 @@ func (v *textApply) covered(res *host.Result) {
 func waits(res *host.Result) bool {
 	for _, f := range res.Failures {
 		if f.Error.Code != host.CodeOutcomeUnknown {
+			return false
+		}
+	}
+	return len(res.Failures) > 0
+}
+
+// hopeless: nothing that failed can go well the next time as it is.
+func hopeless(res *host.Result) bool {
+	for _, f := range res.Failures {
+		if !f.Error.Class.Deterministic() {
 			return false
 		}
 	}
