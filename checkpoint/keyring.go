@@ -24,6 +24,13 @@ const keySize = 32
 // ErrKey says that a key is not the one that a state is encrypted with.
 var ErrKey = errors.New("the key does not fit")
 
+// keyError is an ErrKey that tells both keys.
+type keyError string
+
+func (e keyError) Error() string { return string(e) }
+
+func (keyError) Is(target error) bool { return target == ErrKey }
+
 // Key is the key of a state: it wraps the keys of the data, and encrypts nothing
 // else, so that it can be changed without touching the data. The zero Key is
 // none.
@@ -105,10 +112,10 @@ func ReadKeyring(text []byte, k Key) (*Keyring, error) {
 		return nil, fmt.Errorf("%w: the keyring's format is %q, this engine reads %q", ErrCorrupt, b.Format, keyringFormat)
 	}
 	if k.IsZero() {
-		return nil, fmt.Errorf("%w: none was given, and the state is encrypted with %s", ErrKey, b.Key)
+		return nil, keyError("the state is encrypted with " + b.Key + ", and no key was given")
 	}
 	if b.Key != k.ID() {
-		return nil, fmt.Errorf("%w: the state is encrypted with %s, the one given is %s", ErrKey, b.Key, k.ID())
+		return nil, keyError("the state is encrypted with " + b.Key + ", and the key given is " + k.ID())
 	}
 	r := NewKeyring(k)
 	wrap, err := chacha20poly1305.NewX(k.b[:])

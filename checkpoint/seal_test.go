@@ -180,8 +180,8 @@ func TestKeyring(t *testing.T) {
 	}
 	first := bytesOf()
 	opens(first, one)
-	refuses(first, two, ErrKey, "the state is encrypted with "+one.ID()+", the one given is "+two.ID())
-	refuses(first, Key{}, ErrKey, "none was given, and the state is encrypted with "+one.ID())
+	refuses(first, two, ErrKey, "the state is encrypted with "+one.ID()+", and the key given is "+two.ID())
+	refuses(first, Key{}, ErrKey, "the state is encrypted with "+one.ID()+", and no key was given")
 	r.Rewrap(two)
 	second := bytesOf()
 	opens(second, two)

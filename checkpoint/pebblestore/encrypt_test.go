@@ -240,8 +240,8 @@ func TestKeys(t *testing.T) {
 		kind         error
 		says         string
 	}{
-		"no key":                {sealed, Options{}, nil, checkpoint.ErrKey, "none was given, and the state is encrypted with " + one.ID()},
-		"another key":           {sealed, Options{Key: two}, nil, checkpoint.ErrKey, "the state is encrypted with " + one.ID() + ", the one given is " + two.ID()},
+		"no key":                {sealed, Options{}, nil, checkpoint.ErrKey, "the state is encrypted with " + one.ID() + ", and no key was given"},
+		"another key":           {sealed, Options{Key: two}, nil, checkpoint.ErrKey, "the state is encrypted with " + one.ID() + ", and the key given is " + two.ID()},
 		"encrypt again":         {sealed, sealed, nil, nil, ""},
 		"not asked again":       {sealed, Options{Key: one}, nil, nil, ""},
 		"a plain store":         {Options{}, sealed, nil, ErrPlain, "only a new one can be"},

@@ -42,7 +42,7 @@ func openVault(fsys vfs.FS, dir string, o *Options, isNew bool) (*vault, error) 
 	case err == nil:
 		ring, err := checkpoint.ReadKeyring(text, o.Key)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", fsys.PathJoin(dir, keyringFile), err)
+			return nil, fmt.Errorf("%s: %w", keyringFile, err)
 		}
 		return &vault{fs: fsys, dir: dir, ring: ring}, nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -153,8 +153,11 @@ func (s *Store) Sealer(tenant string) (*checkpoint.Sealer, error) {
 // It is nil where there is no store, or none that is encrypted.
 func ReadSealer(dir, tenant string, k checkpoint.Key) (*checkpoint.Sealer, error) {
 	v, err := openVault(vfs.Default, dir, &Options{Key: k}, false)
-	if v == nil || err != nil {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", dir, err)
+	}
+	if v == nil {
+		return nil, nil
 	}
 	return v.ring.Sealer(tenant)
 }
