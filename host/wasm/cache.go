@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,6 +96,7 @@ func (c *cache) get(digest sdk.Digest) (entry, bool) {
 	dir := c.entryDir(digest)
 	err := c.verify(dir)
 	if err == nil {
+		stamp(dir)
 		return entry{dir: dir}, true
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -149,10 +151,23 @@ func (c *cache) keep(ctx context.Context, digest sdk.Digest, compile func(ctx co
 	return entry{dir: dir}, nil
 }
 
-// abandoned is the age of an entry that nobody is making any more.
-const abandoned = time.Hour
+const (
+	abandoned = time.Hour           // the age of an entry that nobody is making any more
+	unused    = 30 * 24 * time.Hour // how long an entry stays that nobody loads
+	stamped   = 24 * time.Hour      // how exactly its last use is known
+)
 
-// clean removes what engines that were killed have left half made.
+// stamp notes that an entry is used: its sum is as old as its last use.
+func stamp(dir string) {
+	sum := filepath.Join(dir, cacheSum)
+	if st, err := os.Stat(sum); err == nil && time.Since(st.ModTime()) > stamped {
+		now := time.Now()
+		_ = os.Chtimes(sum, now, now) // at worst it is compiled again some day
+	}
+}
+
+// clean removes what engines that were killed have left half made, and what
+// nobody has used for long: modules that have since been changed, mostly.
 func (c *cache) clean() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,9 +175,14 @@ func (c *cache) clean() {
 		return
 	}
 	c.cleaned = true
-	dirs, _ := filepath.Glob(filepath.Join(c.dir, newEntries+"*")) // the pattern is well formed
-	for _, dir := range dirs {
-		if st, err := os.Stat(dir); err == nil && time.Since(st.ModTime()) > abandoned {
+	dirs, _ := os.ReadDir(c.dir) // none is none to clean
+	for _, d := range dirs {
+		dir := filepath.Join(c.dir, d.Name())
+		known, age := dir, abandoned
+		if !strings.HasPrefix(d.Name(), newEntries) {
+			known, age = filepath.Join(dir, cacheSum), unused
+		}
+		if st, err := os.Stat(known); err == nil && time.Since(st.ModTime()) > age {
 			_ = os.RemoveAll(dir)
 		}
 	}

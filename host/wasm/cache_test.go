@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/sdk"
@@ -78,6 +79,41 @@ func TestCacheIsUsedAndHeals(t *testing.T) {
 	}
 	if left := entries(t, dir); len(left) != 4 {
 		t.Errorf("left behind: %q", left)
+	}
+}
+
+// The cache forgets what nobody has loaded for a month, and what was half made;
+// a module that is loaded stays, however old its files are.
+func TestCacheForgets(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache")
+	upper(t, newLoader(t, Options{CacheDir: dir}))
+	mine := newLoader(t, Options{CacheDir: dir}).cache.entryDir(sdk.Sum(readFile(t, "testdata/guests/reactor.wasm")))
+	other, half := filepath.Join(dir, "other"), filepath.Join(dir, newEntries+"half")
+	for _, d := range []string{other, half} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := time.Now().Add(-unused - time.Hour)
+	if err := os.WriteFile(filepath.Join(other, cacheSum), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(mine, cacheSum), filepath.Join(other, cacheSum), half} {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := newLoader(t, Options{CacheDir: dir})
+	upper(t, l)
+	_, p := load(t, l, "testdata/guests/probe.wasm") // a new entry: the occasion to look through the cache
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{mine: true, other: false, half: false} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: %v, want there %v", filepath.Base(path), err, want)
+		}
 	}
 }
 
