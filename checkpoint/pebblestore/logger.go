@@ -49,6 +49,9 @@ func (l logger) listener() *pebble.EventListener {
 			l.failure.set(fmt.Errorf("database, in the background: %w", readError(err)))
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			if l.failure.cause() != nil {
+				return // the file is one whose writing failed
+			}
 			l.log.Error("a file of the store does not verify", "file", info.Path, "error", info.Details)
 		},
 	}

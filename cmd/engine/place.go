@@ -126,7 +126,7 @@ func storeError(err error) error {
 	case errors.Is(err, pebblestore.ErrPlain):
 		return exit(exitUsage, "%w; take another --state, to which engine checkpoints export and import carry what is worth it", err)
 	}
-	return &exitError{exitStore, err}
+	return &exitError{exitStore, roomAgain(err)}
 }
 
 // openForReading opens the store that p has; its errors are those of
