@@ -1,11 +1,14 @@
 package hcl
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // BenchmarkLoad defends that loading is linear: 20,000 steps in about a second.
@@ -127,18 +130,69 @@ func BenchmarkPassOn(b *testing.B) {
 	}
 }
 
-// A bare reference passes on an output of 5 MB without decoding it: its 300,000
-// values would each need memory. Not parallel: what others ask for would be counted.
+// A bare reference passes on an output of 5 MB without decoding it, by whatever way
+// it leads there: its 300,000 values would each need memory. Not parallel: what
+// others ask for would be counted.
 func TestPassingOnDecodesNothing(t *testing.T) {
-	w, e := mustEvaluator(t, "step \"a\" { uses = plugin.p.run }\nstep \"z\" {\n uses = plugin.p.run\n input = { all = step.a.output, items = step.a.output.items }\n}\n")
-	up := answers(large())
-	n := testing.AllocsPerRun(3, func() {
-		if _, ds := e.Input(len(w.Steps)-1, Scope{Up: up}); ds.HasErrors() {
-			t.Fatal(ds)
+	w, ds := loadTree(t, `
+step "a" { uses = plugin.p.run }
+step "sub" {
+  workflow = "./sub.hcl"
+  input    = { doc = step.a.output }
+}
+step "each" {
+  workflow = "./sub.hcl"
+  for_each = ["one"]
+  input    = { doc = step.a.output }
+}
+locals {
+  whole = step.a.output
+  parts = { items = local.whole.items }
+}
+step "z" {
+  uses = plugin.p.run
+  input = {
+    all   = step.a.output
+    items = step.a.output.items
+    local = local.parts.items
+    sub   = step.sub.output
+    part  = step.sub.output.doc.items
+    each  = step.each.output[0].doc.items
+    try   = try(step.a.output.items, [])
+    small = length(step.a.output.items[0].text)
+  }
+}
+`, map[string]string{"sub.hcl": childHeader + `
+variable "doc" { type = any }
+step "b" {
+  uses  = plugin.c.run
+  input = { items = var.doc.items }
+}
+output "doc" { value = step.b.output }
+`})
+	if ds.HasErrors() {
+		t.Fatal(explain(ds))
+	}
+	e := w.Evaluator(mustBind(t, w), testRun)
+	one, list := large(), "["+large()+"]"
+	up := func(i int) Result {
+		res := Result{State: sdk.Succeeded, Output: json.RawMessage(one), Attempts: 1}
+		if w.Steps[i].ForEach {
+			res.Output, res.List = json.RawMessage(list), true
+			res.Instances = []InstanceResult{{json.RawMessage("0"), Result{State: sdk.Succeeded, Attempts: 1}}}
 		}
-	})
-	if n > 100 {
-		t.Errorf("it took %v allocations", n)
+		return res
+	}
+	for _, name := range []string{"step.z", "step.sub/step.b"} {
+		step := stepNamed(t, w, name)
+		n := testing.AllocsPerRun(3, func() {
+			if _, ds := e.Input(step, Scope{Up: up}); ds.HasErrors() {
+				t.Fatal(explain(ds))
+			}
+		})
+		if n > 1000 {
+			t.Errorf("the input of %s took %v allocations", name, n)
+		}
 	}
 }
 

@@ -151,34 +151,6 @@ func (p *program) boundSecret(e hclsyntax.Expression) bool {
 	return false
 }
 
-// boundShape is how the JSON of e is made where e leads to a bare reference by way
-// of variables of sub-workflows, or to all outputs of one; else nil.
-func (p *program) boundShape(e hclsyntax.Expression) *shape {
-	var through []*boundExpr
-	at := e
-	for range len(p.locals) + 1 {
-		switch t := unwrap(at).(type) {
-		case *boundExpr:
-			if !verbatim(t.v.ty) {
-				return nil
-			}
-			through = append(through, t)
-			at = t.Expression
-			continue
-		case *refExpr:
-			if t.kind == refLocal && len(t.rest) == 0 && p.locals[t.index].expr != nil && !p.locals[t.index].cyclic {
-				at = p.locals[t.index].expr.node
-				continue
-			}
-			if len(through) > 0 && (t.hasSource() && t.path != nil || t.kind == refVar && len(t.rest) == 0) {
-				return &shape{kind: shapeBound, ref: t, node: e, bound: through}
-			}
-		}
-		return nil
-	}
-	return nil
-}
-
 // verbatim reports whether a value that fits ty is not changed by being converted
 // to it.
 func verbatim(ty cty.Type) bool {
@@ -197,36 +169,6 @@ func verbatim(ty cty.Type) bool {
 		}
 	}
 	return true
-}
-
-// bound writes a value that came by way of variables: its own text, if that fits
-// their types as it is.
-func (w *jsonWriter) bound(s *shape) {
-	var raw []byte
-	var hd hclv2.Diagnostics
-	if s.ref.kind == refVar {
-		raw, _ = w.f.e.values.appendJSON(nil, s.ref.index) // it was written when it was bound
-	} else if raw, hd = s.ref.raw(w.f, &w.f.ctx); hd.HasErrors() {
-		w.ds = append(w.ds, fromHCL(hd)...)
-		return
-	}
-	fits, judged := true, false
-	for _, b := range s.bound {
-		null := kindOf(raw) == "null"
-		fits = fits && (null && b.v.nullable || !null && conform(raw, b.v.ty, "") == nil)
-		judged = judged || len(b.rules) > 0
-	}
-	if !fits {
-		w.value(&shape{node: s.node})
-		return
-	}
-	if judged {
-		if _, hd := s.node.Value(&w.f.ctx); hd.HasErrors() || w.f.limit != "" {
-			w.ds = append(w.ds, fromHCL(hd)...)
-			return
-		}
-	}
-	w.dst = append(w.dst, raw...)
 }
 
 // bound is the canonical form of what a variable is given: what it is given, if it

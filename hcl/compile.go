@@ -147,7 +147,7 @@ func (c *compiler) expr(e hclsyntax.Expression) hclsyntax.Expression {
 		c.scope = c.scope[:len(c.scope)-1]
 		return &forExpr{t}
 	case *hclsyntax.SplatExpr:
-		t.Source = &splatSource{c.expr(t.Source), t.MarkerRange}
+		t.Source = &splatSource{&hclsyntax.ParenthesesExpr{Expression: c.expr(t.Source), SrcRange: t.Source.Range()}, t.MarkerRange}
 		t.Each = c.expr(t.Each)
 	case *hclsyntax.BinaryOpExpr:
 		t.LHS, t.RHS = c.expr(t.LHS), c.expr(t.RHS)

@@ -14,6 +14,7 @@
 // step, or one instance of it, at a time. A file in JSON form becomes the same
 // syntax tree in jsonform.go; what follows knows one form. marked.go says which
 // expressions name something sensitive, keyed.go what of those is in identities.
+// shape.go and shapewrite.go say which text is handed on as it is.
 // A step whose work is another workflow is expanded in subflow.go and joined to
 // the graph in subjoin.go; its variables and outputs are bound in bound.go.
 // With for_each they have instances, which is subeach.go's.

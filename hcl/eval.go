@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -79,10 +78,9 @@ func (e *Evaluator) object(x *expression, name string, s Scope) (json.RawMessage
 func (e *Evaluator) json(x *expression, s Scope) (json.RawMessage, Diagnostics) {
 	w := jsonWriter{f: e.frame(evaluating, s)}
 	w.f.x = x
-	w.f.prepare(x.locals)
 	sh := x.shape
 	if sh == nil {
-		sh = &shape{node: x.node}
+		sh = &shape{node: x.node, locals: x.locals}
 	}
 	w.shape(sh)
 	if w.f.limit != "" {
@@ -92,91 +90,6 @@ func (e *Evaluator) json(x *expression, s Scope) (json.RawMessage, Diagnostics) 
 		return nil, w.ds
 	}
 	return w.dst, nil
-}
-
-// jsonWriter puts the JSON of a shape together.
-type jsonWriter struct {
-	f   *frame
-	dst []byte
-	ds  Diagnostics
-}
-
-func (w *jsonWriter) shape(s *shape) {
-	switch s.kind {
-	case shapeRaw:
-		raw, hd := s.ref.raw(w.f, &w.f.ctx)
-		w.ds = append(w.ds, fromHCL(hd)...)
-		w.dst = append(w.dst, raw...)
-	case shapeVar:
-		dst, err := w.f.e.values.appendJSON(w.dst, s.ref.index)
-		w.take(s.ref, dst, err)
-	case shapeFile:
-		w.file(s.node.(*callExpr))
-	case shapeBound:
-		w.bound(s)
-	case shapeObject:
-		w.dst = append(w.dst, '{')
-		for i, it := range s.items {
-			if i > 0 {
-				w.dst = append(w.dst, ',')
-			}
-			w.dst = append(appendString(w.dst, s.keys[i]), ':')
-			w.shape(it)
-		}
-		w.dst = append(w.dst, '}')
-	case shapeTuple:
-		w.dst = append(w.dst, '[')
-		for i, it := range s.items {
-			if i > 0 {
-				w.dst = append(w.dst, ',')
-			}
-			w.shape(it)
-		}
-		w.dst = append(w.dst, ']')
-	default:
-		w.value(s)
-	}
-}
-
-func (w *jsonWriter) value(s *shape) {
-	if raw, ok := rawPart(s.node, &w.f.ctx); ok {
-		w.dst = append(w.dst, raw...)
-		return
-	}
-	v, hd := s.node.Value(&w.f.ctx)
-	if hd.HasErrors() {
-		w.ds = append(w.ds, fromHCL(hd)...)
-		return
-	}
-	if w.f.limit != "" {
-		return
-	}
-	dst, err := appendJSON(w.dst, v)
-	w.take(s.node, dst, err)
-}
-
-func (w *jsonWriter) take(e hclsyntax.Expression, dst []byte, err error) {
-	if err != nil {
-		detail := sentence(err) + "."
-		if w.f.hides(e) {
-			detail = w.f.x.hiddenDetail()
-		}
-		w.ds.errorf("invalid-value", e.Range(), "Value cannot be passed on", "%s", detail)
-		return
-	}
-	w.dst = dst
-}
-
-// file writes the text of a file as it is, once the call has been judged.
-func (w *jsonWriter) file(call *callExpr) {
-	_, hd := call.Value(&w.f.ctx)
-	if hd.HasErrors() || w.f.limit != "" {
-		w.ds = append(w.ds, fromHCL(hd)...)
-		return
-	}
-	args, _ := call.arguments(&w.f.ctx)
-	b, err := w.f.e.filesOf(call.base).get(args[0].AsString())
-	w.take(call, appendString(w.dst, string(b)), err)
 }
 
 func (f *frame) limitDiag() Diagnostics {

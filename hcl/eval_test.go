@@ -111,7 +111,7 @@ step "b" {
 }
 `
 	got, ds := inputOf(t, src, answers(raw))
-	want := `{"big":10000000000000000000000000000000000000000000001,"local":` + raw + `,"n":1.50e2,"nested":{"list":[[ 1 , 2 ],1],"x":{}},"paren":2,"part":[1,2],"s":"e\u0301 \/ é"}`
+	want := `{"big":10000000000000000000000000000000000000000000001,"local":` + raw + `,"n":1.50e2,"nested":{"list":[[ 1 , 2 ],1],"x":{}},"paren":2,"part":[ 1 , 2 ],"s":"e\u0301 \/ é"}`
 	if ds.HasErrors() || got != want {
 		t.Errorf("got  %s\nwant %s %s", got, want, explain(ds))
 	}

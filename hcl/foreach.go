@@ -155,7 +155,6 @@ func (e *Evaluator) expansion(l *loop, s Scope) (Expansion, Diagnostics) {
 	b := expander{l: l, limit: e.p.maxInstances}
 	w := jsonWriter{f: e.frame(evaluating, s)}
 	w.f.x = l.x
-	w.f.prepare(l.x.locals)
 	var ds Diagnostics
 	switch sh := l.x.shape; {
 	case sh.kind == shapeRaw && !typeAt(sh.ref.sourceType(w.f, nil), sh.ref.path).IsSetType():
@@ -163,12 +162,13 @@ func (e *Evaluator) expansion(l *loop, s Scope) (Expansion, Diagnostics) {
 		if ds = fromHCL(hd); !ds.HasErrors() {
 			ds = b.json(raw)
 		}
-	case sh.kind == shapeTuple || sh.kind == shapeObject || sh.kind == shapeBound:
+	case sh.collection():
 		w.shape(sh)
 		if ds = w.ds; !ds.HasErrors() && w.f.limit == "" {
 			ds = b.json(w.dst)
 		}
 	default:
+		w.f.prepare(l.x.locals)
 		v, hd := l.x.node.Value(&w.f.ctx)
 		if ds = fromHCL(hd); !ds.HasErrors() && w.f.limit == "" {
 			ds = b.value(v)

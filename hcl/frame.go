@@ -67,6 +67,26 @@ func (e *Evaluator) frame(m mode, s Scope) *frame {
 	return f
 }
 
+// within is a frame for x, charged: on the account of f, which after settles.
+func (f *frame) within(x *expression, s Scope, charged bool) *frame {
+	in := f.e.frame(f.mode, s)
+	if in.x, in.depth = x, f.depth; charged {
+		in.charged, in.iterations, in.work = true, f.iterations, f.work
+	}
+	return in
+}
+
+// after takes over what an evaluation within f has come to.
+func (f *frame) after(in *frame) {
+	if in.charged {
+		f.iterations, f.work = in.iterations, in.work
+	}
+	f.reads, f.unplanned = append(f.reads, in.reads...), append(f.unplanned, in.unplanned...)
+	if in.limit != "" {
+		f.stop(in.at, in.limit)
+	}
+}
+
 // frameOf finds the frame of a context; nil without one, which happens only
 // when HCL looks at an expression statically.
 func frameOf(ctx *hclv2.EvalContext) *frame {

@@ -3,7 +3,6 @@ package hcl
 import (
 	"fmt"
 
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -231,92 +230,4 @@ func objectRule(name string, v cty.Value) string {
 // expressions.
 func (e *Evaluator) resize() {
 	e.cells = make([]cell, len(e.p.locals))
-}
-
-// shape is how the JSON of an input or output is put together: what can be is
-// taken over from outputs byte for byte, the rest is evaluated.
-type shape struct {
-	keys  []string // of an object, sorted
-	items []*shape
-	kind  shapeKind
-	ref   *refExpr             // shapeRaw, shapeVar, shapeBound
-	node  hclsyntax.Expression // shapeValue, shapeFile, shapeBound
-	bound []*boundExpr         // shapeBound
-}
-
-type shapeKind uint8
-
-const (
-	shapeValue shapeKind = iota
-	shapeRaw             // a bare reference to JSON text: an output, each, self.input
-	shapeVar             // a bare reference to a variable
-	shapeFile            // a call of file()
-	shapeBound           // a bare reference by way of variables of sub-workflows
-	shapeObject
-	shapeTuple
-)
-
-// maxShape is how many levels of literal objects are taken apart.
-const maxShape = 32
-
-// shape fills in the shape of an expression, which may be nil.
-func (p *program) shape(x *expression) {
-	if x != nil {
-		x.shape = p.shapeOf(x.node, 0)
-	}
-}
-
-func (p *program) shapeOf(e hclsyntax.Expression, depth int) *shape {
-	if r := p.bare(e); r != nil {
-		if r.kind == refVar {
-			return &shape{kind: shapeVar, ref: r}
-		}
-		return &shape{kind: shapeRaw, ref: r}
-	}
-	if s := p.boundShape(e); s != nil {
-		return s
-	}
-	if call, ok := unwrap(e).(*callExpr); ok && call.Name == "file" && len(call.Args) == 1 {
-		return &shape{kind: shapeFile, node: call}
-	}
-	if depth < maxShape {
-		switch t := unwrap(e).(type) {
-		case *hclsyntax.TupleConsExpr:
-			s := &shape{kind: shapeTuple}
-			for _, x := range t.Exprs {
-				s.items = append(s.items, p.shapeOf(x, depth+1))
-			}
-			return s
-		case *hclsyntax.ObjectConsExpr:
-			s := &shape{kind: shapeObject}
-			for _, it := range sortedItems(t) {
-				key, ok := literalKey(it.KeyExpr)
-				if !ok {
-					return &shape{node: e}
-				}
-				s.keys = append(s.keys, key)
-				s.items = append(s.items, p.shapeOf(it.ValueExpr, depth+1))
-			}
-			return s
-		}
-	}
-	return &shape{node: e}
-}
-
-// bare returns the reference to JSON text or to a whole variable that e is,
-// directly or by way of locals; nil if e is anything else.
-func (p *program) bare(e hclsyntax.Expression) *refExpr {
-	for range len(p.locals) + 1 {
-		r, ok := unwrap(e).(*refExpr)
-		switch {
-		case !ok:
-			return nil
-		case r.hasSource() && r.path != nil, r.kind == refVar && len(r.rest) == 0:
-			return r
-		case r.kind != refLocal || len(r.rest) > 0 || p.locals[r.index].expr == nil || p.locals[r.index].cyclic:
-			return nil
-		}
-		e = p.locals[r.index].expr.node
-	}
-	return nil
 }

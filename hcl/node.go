@@ -215,9 +215,9 @@ func elementOf(ty cty.Type) (key, elem cty.Value) {
 }
 
 // splatSource stands before [*]. On a map HCL would make a list of the one
-// map, which nobody means.
+// map, which nobody means. What is named in it is found by who walks through.
 type splatSource struct {
-	hclsyntax.Expression
+	*hclsyntax.ParenthesesExpr
 	marker hclv2.Range
 }
 

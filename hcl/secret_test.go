@@ -144,6 +144,7 @@ step "a" { uses = plugin.p.run }
 		"[1, 2][var.s]", "{ a = 1 }[var.s]", "[for k, v in var.o : v + 1]", "[for x in var.s : x]", "{ for x in [var.s, var.s] : x => 1 }", "[for x in [1] : x if var.s]",
 		`"${var.o}"`, `"%{ if var.s }a%{ endif }"`, `"%{ for x in var.s }a%{ endfor }"`, "var.s[*].x", "var.o.list[*].x", "local.t.s.x", `sensitive("` + hiddenValue[:5] + `") + 1`,
 		"try(var.s.x, var.s + 1)", "[var.s...]", "max(var.o.list...)", `{ (var.o) = 1 }`, "(var.s).x", "var.s.x.y", "[for x in var.o.list : tonumber(x)]",
+		`tonumber(join("", var.o.list[*]))`, "tonumber(var.o.list[*])",
 	} {
 		ds, _ := evaluated(t, w, e, text)
 		if out := told(ds); showsHidden(out) || !ds.HasErrors() {

@@ -182,15 +182,10 @@ func (f *frame) inside(x *expression, s Scope) (cty.Value, hclv2.Diagnostics) {
 	if x == nil {
 		return cty.DynamicVal, nil
 	}
-	in := f.e.frame(f.mode, s)
-	in.x, in.charged, in.iterations, in.work, in.depth = x, true, f.iterations, f.work, f.depth
+	in := f.within(x, s, true)
 	in.prepare(x.locals)
 	v, hd := x.node.Value(&in.ctx)
-	f.iterations, f.work = in.iterations, in.work
-	f.reads, f.unplanned = append(f.reads, in.reads...), append(f.unplanned, in.unplanned...)
-	if in.limit != "" {
-		f.stop(in.at, in.limit)
-	}
+	f.after(in)
 	return v, hd
 }
 

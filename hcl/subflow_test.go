@@ -14,7 +14,7 @@ import (
 const childHeader = "workflow \"child\" {}\nplugin \"c\" { source = \"./c.wasm\" }\n"
 
 // loadTree writes a flow with the header and files beside it, and loads it.
-func loadTree(t *testing.T, flow string, files map[string]string) (*Workflow, Diagnostics) {
+func loadTree(t testing.TB, flow string, files map[string]string) (*Workflow, Diagnostics) {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, dir, "flow.hcl", header+flow)
