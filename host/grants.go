@@ -33,21 +33,13 @@ func (f *Flow) ceiling(p int) (grant, hcl.Diagnostics) {
 				Detail: fmt.Sprintf("A native program reaches whatever the engine's user may reach. Remove %s, or build the plugin for Wasm.", what)}}
 		}
 		g.see(sb)
-		return g, f.repeatedWorld(g, plugin)
+		return g, append(f.repeatedWorld(g, plugin), notGiven(&g, a, plugin)...)
 	}
 	g, diags := narrow(g, sb)
 	diags = append(diags, f.mount(&g, sb)...)
 	g, diags = repeated(g, plugin, diags)
 	diags = append(diags, f.repeatedWorld(g, plugin)...)
-	if m := a.Manifest; m != nil && len(g.hosts) == 0 {
-		for _, c := range m.Capabilities {
-			if c.HTTP != "" {
-				diags = append(diags, hcl.Diagnostic{Code: "missing-grant", Subject: plugin.Range, Summary: fmt.Sprintf("Plugin %q asks for the network", plugin.Name),
-					Detail: fmt.Sprintf("It says: %q. Allow the hosts it may reach with sandbox { allow_hosts = [%s] } in the plugin block, or leave the plugin out.", c.Reason, askedHosts(c.HTTP))})
-			}
-		}
-	}
-	return g, diags
+	return g, append(diags, notGiven(&g, a, plugin)...)
 }
 
 // repeated is g as far as the steps around the plugin of a sub-workflow repeat it:
@@ -65,14 +57,6 @@ func repeated(g grant, plugin *hcl.Plugin, diags hcl.Diagnostics) (grant, hcl.Di
 		g.limits = own.limits
 	}
 	return g, diags
-}
-
-// askedHosts is what to write for a capability's hosts.
-func askedHosts(asked string) string {
-	if asked == "*" {
-		return `"HOST"`
-	}
-	return fmt.Sprintf("%q", asked)
 }
 
 // sandboxed is the first word of sb that only a sandbox can keep; "" for none.

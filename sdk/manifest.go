@@ -43,10 +43,58 @@ type StepType struct {
 	Examples    []Example       `json:"examples,omitempty"`
 }
 
-// Capability is something that a plugin asks the flow for.
+// Capability is one thing that a plugin asks the flow for: a host, a directory or
+// an environment variable. A flow that does not give it is not planned, and the
+// person who wrote it reads the reason.
 type Capability struct {
-	HTTP   string `json:"http,omitempty"` // a host it calls; "*": the flow says which
+	HTTP  string `json:"http,omitempty"`  // a host it calls, "[scheme://]host[:port]"; "*": the flow says which
+	Mount string `json:"mount,omitempty"` // a directory that it sees as /MOUNT
+	Mode  string `json:"mode,omitempty"`  // of the mount: "ro" (default) or "rw"
+	Env   string `json:"env,omitempty"`   // the name of an environment variable
+	// Reason is quoted to who has to decide whether to give it.
 	Reason string `json:"reason"`
+}
+
+// String names what is asked for: "http *", "mount data (ro)", "env LANG".
+// What a later version of the engine knows is "something unknown".
+func (c Capability) String() string {
+	switch {
+	case c.HTTP != "":
+		return "http " + c.HTTP
+	case c.Mount != "" && c.Mode == "rw":
+		return "mount " + c.Mount + " (rw)"
+	case c.Mount != "":
+		return "mount " + c.Mount + " (ro)"
+	case c.Env != "":
+		return "env " + c.Env
+	}
+	return "something unknown"
+}
+
+// check says what is wrong with one that this version knows. What it does not
+// know it cannot judge, as with all unknown fields.
+func (c Capability) check() error {
+	kinds := 0
+	for _, s := range []string{c.HTTP, c.Mount, c.Env} {
+		if s != "" {
+			kinds++
+		}
+	}
+	switch {
+	case kinds == 0:
+		return nil
+	case kinds > 1:
+		return fmt.Errorf("asks for %d things; want one of http, mount and env in each", kinds)
+	case c.Reason == "":
+		return fmt.Errorf("%s: the reason is missing; it is what the flow's author decides by", c)
+	case c.Mount == "engine" || c.Mount == "tmp" || c.Mount != "" && !mountRE.MatchString(c.Mount):
+		return fmt.Errorf("mount %q: want letters, digits, _ and -, and neither engine nor tmp, which are taken", c.Mount)
+	case c.Mode != "" && (c.Mount == "" || c.Mode != "ro" && c.Mode != "rw"):
+		return fmt.Errorf("mode %q: want ro or rw, of a mount", c.Mode)
+	case c.Env != "" && !envRE.MatchString(c.Env):
+		return fmt.Errorf("env %q: want ASCII letters, digits and _, not beginning with a digit", c.Env)
+	}
+	return nil
 }
 
 // Example is an input with the output it must give.
@@ -55,7 +103,11 @@ type Example struct {
 	Output json.RawMessage `json:"output,omitempty"`
 }
 
-var nameRE = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+var (
+	nameRE  = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+	mountRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`) // names of blocks
+	envRE   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
 
 // ParseManifest reads and checks a manifest. Unknown fields are ignored.
 func ParseManifest(b []byte) (*Manifest, error) {
@@ -75,6 +127,11 @@ func ParseManifest(b []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("manifest: io %q: want json or raw", m.IO)
 	case m.MemoryMB < 0:
 		return nil, fmt.Errorf("manifest: memory_mb %d is negative", m.MemoryMB)
+	}
+	for i, c := range m.Capabilities {
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("manifest: capability %d: %w", i, err)
+		}
 	}
 	for _, n := range m.StepNames() {
 		if !nameRE.MatchString(n) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -92,6 +93,41 @@ func TestParseManifest(t *testing.T) {
 	for _, bad := range []string{`{"abi":2,"name":"x"}`, `{"abi":1,"name":"X"}`, `{"abi":1,"name":"x","steps":{"A":{}}}`, `{"abi":1,"name":"x","io":"xml"}`, `{"abi":1,"name":"x","name":"y"}`, `{"abi":1,"name":"x","steps":{"a":{"effects":"some"}}}`} {
 		if m, err := ParseManifest([]byte(bad)); err == nil {
 			t.Errorf("%s was accepted as %+v", bad, m)
+		}
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	t.Parallel()
+	parse := func(capability string) (*Manifest, error) {
+		return ParseManifest([]byte(`{"abi":1,"name":"x","capabilities":[{"http":"*","reason":"r"},` + capability + `]}`))
+	}
+	for _, c := range []struct{ capability, want string }{
+		{`{"http":"api.example","reason":"r"}`, "http api.example"},
+		{`{"mount":"data","reason":"r"}`, "mount data (ro)"},
+		{`{"mount":"data","mode":"ro","reason":"r"}`, "mount data (ro)"},
+		{`{"mount":"data-2","mode":"rw","reason":"読む"}`, "mount data-2 (rw)"},
+		{`{"env":"LC_ALL","reason":"r"}`, "env LC_ALL"},
+		{`{"gpu":1,"reason":"r"}`, "something unknown"},
+	} {
+		m, err := parse(c.capability)
+		if err != nil {
+			t.Errorf("%s: %v", c.capability, err)
+		} else if got := m.Capabilities[1].String(); got != c.want {
+			t.Errorf("%s is %q, want %q", c.capability, got, c.want)
+		}
+	}
+	for _, c := range []struct{ capability, want string }{
+		{`{"env":"A","mount":"b","reason":"r"}`, "one of http, mount and env"},
+		{`{"env":"A"}`, "env A: the reason is missing"},
+		{`{"mount":"a/b","reason":"r"}`, `mount "a/b"`},
+		{`{"mount":"tmp","reason":"r"}`, "taken"},
+		{`{"mount":"a","mode":"wo","reason":"r"}`, "want ro or rw"},
+		{`{"env":"A","mode":"rw","reason":"r"}`, "want ro or rw, of a mount"},
+		{`{"env":"A=B","reason":"r"}`, `env "A=B"`},
+	} {
+		if _, err := parse(c.capability); err == nil || !strings.Contains(err.Error(), "capability 1: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.capability, err, c.want)
 		}
 	}
 }

@@ -178,6 +178,9 @@ func (l *pluginLine) write(io streams) {
 			t := l.Manifest.Steps[n]
 			row("step", "%s, effects %s, %s: %s", n, t.Effects, count(len(t.Examples), "example"), t.Description)
 		}
+		for _, c := range l.Manifest.Capabilities {
+			row("asks for", "%s: %s", c, c.Reason)
+		}
 	case l.Refused == "" && l.Form == "command":
 		row("manifest", `none: a raw program, its step type is "run"; engine plugin pack adds one`)
 	case l.Refused == "":
