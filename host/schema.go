@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -25,7 +24,7 @@ func compileSchema(text json.RawMessage) (*schema, error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
-	doc, err := decodeAny(text)
+	doc, err := sdk.DecodeAny(text)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +64,7 @@ func (s *schema) check(v json.RawMessage, class sdk.Class, what string, hidden .
 	if s == nil {
 		return nil
 	}
-	doc, err := decodeAny(v)
+	doc, err := sdk.DecodeAny(v)
 	if err != nil && len(hidden) > 0 {
 		err = errors.New("it has a number that is out of range")
 	}
@@ -126,43 +125,6 @@ func pointer(tokens []string) string {
 		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(t))
 	}
 	return b.String()
-}
-
-// decodeAny decodes strictly and refuses numbers so large that calculating with
-// them exactly, as schemas demand, would take the host's memory.
-func decodeAny(b json.RawMessage) (any, error) {
-	var v any
-	if err := sdk.Unmarshal(b, &v); err != nil {
-		return nil, err
-	}
-	return v, tame(v)
-}
-
-// maxExponent is beyond what a float64 can hold.
-const maxExponent = 400
-
-func tame(v any) error {
-	switch v := v.(type) {
-	case json.Number:
-		if i := strings.IndexAny(string(v), "eE"); i >= 0 {
-			if e, err := strconv.Atoi(string(v[i+1:])); err != nil || e > maxExponent || e < -maxExponent {
-				return fmt.Errorf("the number %.40s is out of range", v)
-			}
-		}
-	case []any:
-		for _, x := range v {
-			if err := tame(x); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for _, x := range v {
-			if err := tame(x); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // schemas are those of one step type.

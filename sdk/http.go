@@ -2,6 +2,8 @@ package sdk
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -36,6 +38,40 @@ type HeaderSecret struct {
 // {"$secret":"name"}. Its name goes into HeaderSecret.Name.
 type Secret struct {
 	Name string `json:"$secret"`
+}
+
+// HeaderValue is the value of a header in an input or config: a string, or a bound
+// secret that the host fills in. The zero value is no header.
+type HeaderValue struct{ text, secret string }
+
+// UnmarshalJSON reads a string or {"$secret":"name"}.
+func (v *HeaderValue) UnmarshalJSON(b []byte) error {
+	if b[0] != '{' {
+		return json.Unmarshal(b, &v.text)
+	}
+	var ref Secret
+	if err := json.Unmarshal(b, &ref); err != nil {
+		return err
+	}
+	if ref.Name == "" {
+		return errors.New("want a string or a secret")
+	}
+	v.secret = ref.Name
+	return nil
+}
+
+// Set gives op the header, with prefix before the value, in place of what it has
+// under that name. An empty value sets nothing.
+func (v HeaderValue) Set(op *HTTPOp, header, prefix string) {
+	switch {
+	case v.secret != "":
+		op.Secrets = append(op.Secrets, HeaderSecret{Header: header, Prefix: prefix, Name: v.secret})
+	case v.text != "":
+		if op.Headers == nil {
+			op.Headers = map[string][]string{}
+		}
+		op.Headers[header] = []string{prefix + v.text}
+	}
 }
 
 // HTTPReply goes before the body of an HTTP response. Any status is a reply; a

@@ -11,34 +11,17 @@ import (
 )
 
 type input struct {
-	URL       string             `json:"url"`
-	Method    string             `json:"method"` // Defaults to POST with a body, else GET
-	Query     map[string]any     `json:"query"`  // added to the URL's own
-	Headers   map[string]setting `json:"headers"`
-	Bearer    *setting           `json:"bearer"` // Authorization: Bearer ...
-	JSON      json.RawMessage    `json:"json"`
-	Form      map[string]any     `json:"form"`
-	Text      *string            `json:"text"`
-	OKStatus  []int              `json:"ok_status"` // failing statuses that are answers
-	Response  string             `json:"response"`  // json, text or blob. Defaults to what the body is
-	TimeoutMS int64              `json:"timeout_ms"`
-}
-
-// setting is the value of a header: a string, or a bound secret that the host
-// fills in.
-type setting struct {
-	value  string
-	secret string
-}
-
-func (s *setting) UnmarshalJSON(b []byte) error {
-	if b[0] != '{' {
-		return json.Unmarshal(b, &s.value)
-	}
-	var ref sdk.Secret
-	err := json.Unmarshal(b, &ref)
-	s.secret = ref.Name
-	return err
+	URL       string                     `json:"url"`
+	Method    string                     `json:"method"` // Defaults to POST with a body, else GET
+	Query     map[string]any             `json:"query"`  // added to the URL's own
+	Headers   map[string]sdk.HeaderValue `json:"headers"`
+	Bearer    *sdk.HeaderValue           `json:"bearer"` // Authorization: Bearer ...
+	JSON      json.RawMessage            `json:"json"`
+	Form      map[string]any             `json:"form"`
+	Text      *string                    `json:"text"`
+	OKStatus  []int                      `json:"ok_status"` // failing statuses that are answers
+	Response  string                     `json:"response"`  // json, text or blob. Defaults to what the body is
+	TimeoutMS int64                      `json:"timeout_ms"`
 }
 
 func parse(text json.RawMessage) (*input, error) {
@@ -75,10 +58,10 @@ func (in *input) op() (*sdk.HTTPOp, []byte, error) {
 		return nil, nil, err
 	}
 	if in.Bearer != nil {
-		add(op, "Authorization", "Bearer ", *in.Bearer)
+		in.Bearer.Set(op, "Authorization", "Bearer ")
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Headers)) {
-		add(op, name, "", in.Headers[name])
+		in.Headers[name].Set(op, name, "")
 		if strings.EqualFold(name, "Content-Type") {
 			mediaType = ""
 		}
@@ -87,14 +70,6 @@ func (in *input) op() (*sdk.HTTPOp, []byte, error) {
 		op.Headers["Content-Type"] = []string{mediaType}
 	}
 	return op, body, nil
-}
-
-func add(op *sdk.HTTPOp, name, prefix string, s setting) {
-	if s.secret != "" {
-		op.Secrets = append(op.Secrets, sdk.HeaderSecret{Header: name, Prefix: prefix, Name: s.secret})
-		return
-	}
-	op.Headers[name] = append(op.Headers[name], prefix+s.value)
 }
 
 func (in *input) body() (body []byte, mediaType string, err error) {

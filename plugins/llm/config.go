@@ -12,31 +12,14 @@ import (
 // config is the plugin block's: an endpoint, and what holds for every question
 // unless the question says otherwise.
 type config struct {
-	API      string             `json:"api"`
-	BaseURL  string             `json:"base_url"`
-	Model    string             `json:"model"`
-	Token    *setting           `json:"token"`
-	Headers  map[string]setting `json:"headers"`
-	Defaults json.RawMessage    `json:"defaults"` // fields of an input
+	API      string                     `json:"api"`
+	BaseURL  string                     `json:"base_url"`
+	Model    string                     `json:"model"`
+	Token    *sdk.HeaderValue           `json:"token"`
+	Headers  map[string]sdk.HeaderValue `json:"headers"`
+	Defaults json.RawMessage            `json:"defaults"` // fields of an input
 
 	dialect dialect
-}
-
-// setting is the value of a header: a string, or a bound secret that the host
-// fills in.
-type setting struct {
-	value  string
-	secret string
-}
-
-func (s *setting) UnmarshalJSON(b []byte) error {
-	if b[0] != '{' {
-		return json.Unmarshal(b, &s.value)
-	}
-	var ref sdk.Secret
-	err := json.Unmarshal(b, &ref)
-	s.secret = ref.Name
-	return err
 }
 
 // dialects by the name of the api, with the endpoint of who speaks it first and
@@ -82,21 +65,12 @@ func parseConfig(text json.RawMessage) (*config, error) {
 func (c *config) operation(method, path, header, prefix string) sdk.HTTPOp {
 	op := sdk.HTTPOp{Method: method, URL: c.BaseURL + path, Headers: map[string][]string{}}
 	if c.Token != nil {
-		c.Token.set(&op, header, prefix)
+		c.Token.Set(&op, header, prefix)
 	}
-	for name, s := range c.Headers {
-		s.set(&op, name, "")
+	for name, value := range c.Headers {
+		value.Set(&op, name, "")
 	}
 	return op
-}
-
-func (s *setting) set(op *sdk.HTTPOp, header, prefix string) {
-	switch {
-	case s.secret != "":
-		op.Secrets = append(op.Secrets, sdk.HeaderSecret{Header: header, Prefix: prefix, Name: s.secret})
-	case s.value != "":
-		op.Headers[header] = []string{prefix + s.value}
-	}
 }
 
 func invalid(path, format string, args ...any) *sdk.Error {

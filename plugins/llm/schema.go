@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -25,7 +24,7 @@ type mistake struct {
 }
 
 func compileSchema(text json.RawMessage) (*schema, error) {
-	doc, err := decode(text)
+	doc, err := sdk.DecodeAny(text)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +51,7 @@ func (noLoader) Load(url string) (any, error) {
 
 // check lists every mistake, by path.
 func (s *schema) check(text json.RawMessage) []mistake {
-	doc, err := decode(text)
+	doc, err := sdk.DecodeAny(text)
 	if err == nil {
 		err = s.s.Validate(doc)
 	}
@@ -82,42 +81,4 @@ func leaves(e *jsonschema.ValidationError, ms []mistake) []mistake {
 		ms = leaves(c, ms)
 	}
 	return ms
-}
-
-// maxExponent is beyond what a float64 can hold. Schemas calculate exactly:
-// 1e999999999 would take all memory.
-const maxExponent = 400
-
-func decode(text json.RawMessage) (any, error) {
-	var v any
-	if err := sdk.Unmarshal(text, &v); err != nil {
-		return nil, err
-	}
-	return v, tame(v)
-}
-
-// tame refuses numbers that are out of range. It recurses no deeper than
-// sdk.MaxDepth.
-func tame(v any) error {
-	switch v := v.(type) {
-	case json.Number:
-		if i := strings.IndexAny(string(v), "eE"); i >= 0 {
-			if e, err := strconv.Atoi(string(v[i+1:])); err != nil || e > maxExponent || e < -maxExponent {
-				return fmt.Errorf("the number %.40s is out of range", v)
-			}
-		}
-	case []any:
-		for _, x := range v {
-			if err := tame(x); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for _, x := range v {
-			if err := tame(x); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -1,11 +1,12 @@
 package steptest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // schema is a JSON Schema of a manifest; a nil one accepts everything.
@@ -16,7 +17,7 @@ func compile(text json.RawMessage) (*schema, error) {
 	if len(text) == 0 {
 		return nil, nil
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	doc, err := sdk.DecodeAny(text)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func (s *schema) check(text json.RawMessage) error {
 	if s == nil {
 		return nil
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	doc, err := sdk.DecodeAny(text)
 	if err != nil {
 		return err
 	}
