@@ -28,7 +28,8 @@ type Store interface {
 	// not wait for the disk. Every item takes one Seq, in order; Commit sets
 	// Seq, and Data.Seq where the record brings its own data, of the batch's
 	// checkpoints, and keeps no reference to the batch. An empty batch gives
-	// the Seq of the store's last record. On an error nothing is stored.
+	// the Seq of the store's last record, and is the end of waiting for more
+	// (Batch.Soon). On an error nothing is stored.
 	Commit(ctx context.Context, b *Batch) (Seq, error)
 	// Persisted delivers the newest durable Seq after each sync; deliveries
 	// may be merged, the newest always arrives. One receiver. The channel is
@@ -69,6 +70,10 @@ type Store interface {
 type Batch struct {
 	Tenant, Workflow string
 	Items            []Item // in order; read by stores only
+	// Soon promises another Commit, an empty one or not, as soon as it is known
+	// whether there is more to store: the store may let one sync serve both.
+	// Persisted and Barrier are as without it.
+	Soon bool
 }
 
 // Item is one record of a batch: exactly one field but Data and Blobs is set.

@@ -54,20 +54,22 @@ type run struct {
 	workers int
 	wg      sync.WaitGroup
 
-	timers   timerHeap
-	timer    *time.Timer
-	signals  []signal
-	events   []Event
-	counts   Counts
-	saved    time.Duration
-	tokens   int64
-	spared   checkpoint.Cost
-	spent    []sdk.Usage // by model
-	failures []Failure
-	skips    []Failure // failures that count as skipped
-	degraded []string
-	finished *command
-	broken   error // the store failed
+	timers    timerHeap
+	timer     *time.Timer
+	signals   []signal
+	events    []Event
+	counts    Counts
+	saved     time.Duration
+	tokens    int64
+	spared    checkpoint.Cost
+	spent     []sdk.Usage // by model
+	failures  []Failure
+	skips     []Failure // failures that count as skipped
+	degraded  []string
+	finished  *command
+	preparing int   // attempts with effects that workers prepare, and that nothing but evaluation keeps
+	unsynced  bool  // the last batch waits for their intents, to share a sync
+	broken    error // the store failed
 }
 
 // failedTry is how an attempt ended and when it had begun.
@@ -143,6 +145,10 @@ func (r *run) drive(ctx context.Context) error {
 	defer r.timer.Stop()
 	for {
 		r.pump()
+		r.syncNow()
+		if len(r.signals) > 0 {
+			continue // the store failed
+		}
 		r.flush()
 		if r.finished != nil {
 			if r.broken == nil && r.finished.status == checkpoint.RunFailed && r.s.f.wf.CompensateOnFailure && r.s.replay == nil {
@@ -273,6 +279,9 @@ func (r *run) send(w *work) {
 			}
 		})
 	}
+	if w.prompt = w.hold && !w.ready && w.before == 0 && w.ticket == nil && len(r.step(w).Secrets) == 0; w.prompt {
+		r.preparing++
+	}
 	r.jobs <- w
 }
 
@@ -286,6 +295,10 @@ func (r *run) answer(w *work) {
 		default:
 		}
 		break
+	}
+	if w.prompt {
+		w.prompt = false
+		r.preparing--
 	}
 	if w.fatal != nil {
 		r.fail(errors.Unwrap(w.fatal))
@@ -342,7 +355,16 @@ func (r *run) commit(b *checkpoint.Batch) checkpoint.Seq {
 		r.fail(err)
 		return 0
 	}
+	r.unsynced = b.Soon
 	return seq
+}
+
+// syncNow ends the wait for intents when none is being prepared.
+func (r *run) syncNow() {
+	if r.unsynced && r.preparing == 0 {
+		r.unsynced = false
+		r.commit(r.batchOf(func(*checkpoint.Batch) {}))
+	}
 }
 
 func (r *run) intent(c command) {
@@ -360,6 +382,8 @@ func (r *run) put(c command) {
 	st := r.step(w)
 	res := result{state: c.state, attempts: w.attempt, key: w.key, err: c.err}
 	b := checkpoint.NewBatch(r.h.o.Tenant, r.s.f.wf.Name)
+	// The intents of what is below queue behind it, and one sync serves both.
+	b.Soon = r.s.policies[w.step].Effects.Changes()
 	volatile := w.end == endResult && w.reused == nil && st.volatile && !w.supplied
 	if !volatile {
 		r.addHusks(b, w.step)

@@ -24,6 +24,7 @@ type work struct {
 	early    bool       // something that the step names has not ended
 	hold     bool       // prepare the attempt, do not run it
 	ready    bool       // prepared: run the attempt now
+	prompt   bool       // it prepares the attempt and waits for nothing
 	fallback int        // which one to try instead of the step, from 1
 	before   int        // action to run before the attempt, from 1
 	ticket   *ticket    // the limiter's, of the call that comes next

@@ -46,19 +46,25 @@ func (s *Store) Commit(ctx context.Context, b *checkpoint.Batch) (checkpoint.Seq
 	if err := s.failed(); err != nil {
 		return 0, fmt.Errorf("store %s: commit: %w", s.dir, err)
 	}
-	if len(b.Items) == 0 {
-		return s.last, nil
+	if len(b.Items) > 0 {
+		last, err := s.apply(b, sealer, parts, large)
+		if err != nil {
+			return 0, fmt.Errorf("store %s: commit: %w", s.dir, err)
+		}
+		s.last = last
 	}
-	last, err := s.apply(b, sealer, parts, large)
-	if err != nil {
-		return 0, fmt.Errorf("store %s: commit: %w", s.dir, err)
+	if !b.Soon {
+		s.wakeUp()
 	}
-	s.last = last
+	return s.last, nil
+}
+
+// wakeUp begins a sync of what it has not been begun for.
+func (s *Store) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // a wake-up is waiting already and will take this batch along
+	default: // a wake-up is waiting already and will take everything along
 	}
-	return last, nil
 }
 
 // encodeParts encodes what needs no Seq, so that commits encode side by side.
@@ -285,6 +291,9 @@ func (s *Store) Barrier(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	target := s.last
+	if s.durable < target {
+		s.wakeUp() // the last batch may have promised another (Batch.Soon)
+	}
 	for s.durable < target && s.cause == nil {
 		if err := s.wait(ctx); err != nil {
 			return err

@@ -24,10 +24,17 @@
 // a few hundred bytes. Where they make the file longer the sync also writes the
 // file system's own records (see walFS).
 //
+// Why may a batch promise another (Batch.Soon)? The result of a step with effects
+// is followed by the intents of those below within microseconds. A sync begun for
+// the result alone would make them wait for two.
+//
 // Why a HEAD file? Pebble opens without a word when its newest log is gone. HEAD
 // names a sync that returned; a store that is behind it has lost records that
 // were reported as persisted (Store.Behind). It lies outside of Pebble, so that
-// a directory without its database is not mistaken for a new one.
+// a directory without its database is not mistaken for a new one. It is written
+// after each sync and synced at most every 20 ms and at Close, so that the log has
+// the disk for itself: a killed process leaves the newest Seq, a power cut one that
+// is so much older.
 //
 // Why are large outputs files? In the database each would be written three times
 // (log, table, compaction) and push the heads, which every plan reads, out of

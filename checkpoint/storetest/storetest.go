@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"files", testFiles},
 		{"attempts and intents", testLists},
 		{"durability", testDurability},
+		{"promised batches", testSoon},
 		{"close", testClose},
 		{"contexts", testContexts},
 		{"concurrency", testConcurrency},
@@ -294,6 +295,41 @@ func testDurability(t *testing.T, s checkpoint.Store) {
 	if err := s.Barrier(ctx); err != nil && !errors.Is(err, cause) {
 		t.Errorf("Barrier with an ended context: %v", err)
 	}
+}
+
+// testSoon: a batch that promises another is persisted with that one, with an
+// empty one, or at Barrier.
+func testSoon(t *testing.T, s checkpoint.Store) {
+	intents := func(soon bool, n int) checkpoint.Seq {
+		b := batch()
+		b.Soon = soon
+		for i := range n {
+			b.PutIntent(&checkpoint.Intent{Run: "r_1", Attempt: i})
+		}
+		return commit(t, s, b)
+	}
+	persisted := func(last checkpoint.Seq) {
+		t.Helper()
+		for got := checkpoint.Seq(0); got < last; {
+			var open bool
+			if got, open = <-s.Persisted(); !open {
+				t.Fatalf("Persisted ended before %d", last)
+			}
+		}
+	}
+	intents(true, 1)
+	persisted(intents(false, 1))
+	first := intents(true, 2)
+	if empty := intents(false, 0); empty != first {
+		t.Errorf("an empty batch: Seq %d, want the last, %d", empty, first)
+	}
+	persisted(first)
+	last := intents(true, 1)
+	if err := s.Barrier(t.Context()); err != nil {
+		t.Fatalf("Barrier: %v", err)
+	}
+	persisted(last)
+	intents(true, 1) // for Close
 }
 
 func testClose(t *testing.T, s checkpoint.Store) {
