@@ -89,8 +89,8 @@ func (r *reader) pairs(s *Step, code *stepCode) {
 		s.EachWhen = s.EachWhen || k < s.WhenFacets && s.Facets[k].Paired
 	}
 	s.EachWhen = s.EachWhen || code.when != nil && code.when.each
-	if around != nil && s.Concurrency == 0 {
-		s.Concurrency = around.concurrency
+	if around != nil && around.concurrency > 0 {
+		s.Around, s.AroundLimit = slices.Index(r.p.subs, around)+1, around.concurrency
 	}
 }
 

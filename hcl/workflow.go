@@ -130,6 +130,8 @@ type Step struct {
 	Pair int
 
 	Concurrency                   int           // attempts of its instances at once; 0 = the run's
+	Around                        int           // the sub-workflow with for_each and concurrency that it stands in, from 1; 0 = none
+	AroundLimit                   int           // instances of that under way at once
 	Timeout                       time.Duration // of one attempt; 0 = the manifest's, else the host's default
 	SkipOnFailure                 bool          // on_failure = skip, or FallsBack
 	FallsBack                     string        // the sub-workflow around it whose fallback answers when it fails; "" for none

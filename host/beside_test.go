@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -251,6 +252,70 @@ func TestSubflowForEachConditions(t *testing.T) {
 	res = s.treeEnds(checkpoint.RunSucceeded, eachOf(`{ x = "x", y = "y" }`, `when = length(local.all) > 5`), chain, RunOptions{})
 	s.wantCalls("a condition on all")
 	wantOutput(t, res, "end", `"none"`)
+}
+
+// As many instances are under way as the step around says, whichever of their steps
+// they are at; a place is free while an instance waits for a step outside.
+func TestSubflowForEachConcurrency(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var mu sync.Mutex
+	under, most := map[string]bool{}, 0
+	s.run = func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+		if req.Instance != "" {
+			mu.Lock()
+			defer mu.Unlock()
+			under[req.Instance] = true
+			if most = max(most, len(under)); strings.HasSuffix(req.Step, "/step.c") {
+				delete(under, req.Instance)
+			}
+		}
+		return nil, nil
+	}
+	s.treeEnds(checkpoint.RunSucceeded, eachOf(`{ for k in range(20) : "k${k}" => "x" }`, `concurrency = 2`), chain, RunOptions{})
+	if most > 2 || len(s.called()) != 61 {
+		t.Errorf("%d were under way", most)
+	}
+
+	s = newScene(t)
+	second := make(chan struct{})
+	s.run = func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+		switch {
+		case req.Step == "step.late":
+			select {
+			case <-second:
+			case <-ctx.Done():
+				return nil, sdk.Ended(ctx)
+			}
+		case req.Instance == "1" && strings.HasSuffix(req.Step, "/step.a"):
+			close(second)
+		}
+		return nil, nil
+	}
+	s.treeEnds(checkpoint.RunSucceeded, `
+step "late" {
+  uses  = plugin.p.echo
+  input = { v = "late" }
+}
+step "s" {
+  workflow    = "./two.hcl"
+  for_each    = ["x", "y"]
+  concurrency = 1
+  input       = { v = each.value, late = step.late.output }
+}
+`, map[string]string{"two.hcl": `
+variable "v" { type = string }
+variable "late" { type = string }
+step "a" {
+  uses  = plugin.p.echo
+  input = { v = var.v }
+}
+step "b" {
+  uses  = plugin.p.echo
+  input = { v = "${step.a.output} ${var.late}" }
+}
+`}, RunOptions{})
+	s.wantCalls("all", "late", "s[0]/step.a", "s[0]/step.b", "s[1]/step.a", "s[1]/step.b")
 }
 
 // An instance of the last step runs before the first step is done with all: the

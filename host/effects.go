@@ -45,7 +45,7 @@ func (s *session) resume(ctx context.Context) error {
 	for i := range s.f.steps {
 		st := &s.f.steps[i]
 		s.policies[i] = stepPolicy{Effects: st.effects, Retry: retries(st.Retry), HasWhen: st.HasWhen,
-			ForEach: st.ForEach, EachWhen: st.EachWhen, Beside: len(st.beside) > 0, Concurrency: int32(st.Concurrency), SkipOnFailure: st.SkipOnFailure}
+			ForEach: st.ForEach, EachWhen: st.EachWhen, Beside: len(st.beside) > 0, Concurrency: int32(st.Concurrency), Pool: int32(st.Around), PoolLimit: int32(st.AroundLimit), SkipOnFailure: st.SkipOnFailure}
 		for k := range st.Fallbacks {
 			s.policies[i].Fallbacks = append(s.policies[i].Fallbacks, st.Fallbacks[k].On)
 		}

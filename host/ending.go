@@ -27,6 +27,7 @@ func (m *machine) workEnded(s signal) {
 		m.busy--
 		m.leave(i)
 		m.state[i], m.stage[i] = sdk.Pending, stageWaiting
+		m.stopped(i)
 		m.unmetWhen[i] = whenMet
 		if m.isStep(i) {
 			m.consider(i)

@@ -24,6 +24,7 @@ type machine struct {
 	seed        string  // of the jitter
 	owner       []int32 // of the nodes behind the steps: the step they are an instance of
 	fans        []*fan  // by step: its instances, once they are known; nil without any for_each
+	pools       []*pool // sub-workflows that bound their instances under way
 
 	state     []sdk.State
 	needed    []bool
@@ -67,6 +68,8 @@ type stepPolicy struct {
 	EachWhen      bool          // `when` is asked for each instance
 	Beside        bool          // each names the instances of the same key of other steps
 	Concurrency   int32         // instances at once; 0 = no bound of their own
+	Pool          int32         // the sub-workflow that bounds its instances under way, from 1
+	PoolLimit     int32         // how many
 	SkipOnFailure bool          // a failure counts as skipped
 	Fallbacks     [][]sdk.Class // the classes that each catches, in their order
 }
@@ -78,7 +81,7 @@ type stage uint8
 
 const (
 	stageWaiting stage = iota // for upstreams
-	stageQueued               // for one of the slots that its step's instances share
+	stageQueued               // for one of the slots that its step's instances share, or until its place may be under way
 	stageReady                // for a slot
 	stageWorking              // a worker has it
 	stageHeld                 // prepared, waits for a sync
@@ -127,6 +130,7 @@ func newMachine(g *recovery.Graph, plan *recovery.Plan, steps []stepPolicy, conc
 			m.fans = make([]*fan, n)
 		}
 	}
+	m.pooled()
 	return m
 }
 
@@ -201,6 +205,7 @@ func (m *machine) Apply(s signal) []command {
 			m.cancelWaiting()
 		}
 	}
+	m.regulate()
 	m.dispatch()
 	return m.out
 }
@@ -249,7 +254,7 @@ func (m *machine) startOr(i int32, refs []recovery.Ref, of int32) {
 }
 
 func (m *machine) makeReady(i int32) {
-	if !m.isStep(i) && !m.enter(i) {
+	if !m.isStep(i) && (!m.admit(i) || !m.enter(i)) {
 		return
 	}
 	m.stage[i] = stageReady
@@ -401,6 +406,7 @@ func (m *machine) end(i int32, s sdk.State, err *sdk.Error) {
 func (m *machine) finish(i int32, s sdk.State, err *sdk.Error) {
 	m.leave(i)
 	m.state[i], m.stage[i] = s, stageEnded
+	m.stopped(i)
 	m.open--
 	if err != nil {
 		m.errs[i] = err

@@ -71,6 +71,9 @@ func (p *puppet) do(s signal) {
 					p.t.Fatalf("%d instances of step %d are inside, %d may be", f.inside, step, policy.Concurrency)
 				}
 			}
+			if q := p.m.pool(c.node); q != nil && (!q.held[of] || q.under > q.limit) {
+				p.t.Fatalf("%d instances are under way, %d may be; this one is: %v", q.under, q.limit, q.held[of])
+			}
 			switch {
 			case c.turn == turnExpand:
 				next.end, next.fan = endExpanded, make([]int32, p.fan(step))
@@ -164,6 +167,7 @@ func (p *puppet) run(stopAt int) {
 
 func randomNodes(r *rand.Rand) ([]recovery.Node, []stepPolicy) {
 	n := 1 + r.IntN(12)
+	limit := int32(1 + r.IntN(3))
 	nodes, steps := make([]recovery.Node, n), make([]stepPolicy, n)
 	for i := range nodes {
 		nodes[i].Address = fmt.Sprintf("step.s%d", i)
@@ -187,6 +191,9 @@ func randomNodes(r *rand.Rand) ([]recovery.Node, []stepPolicy) {
 			steps[i].ForEach = true
 			steps[i].EachWhen = steps[i].HasWhen && r.IntN(2) == 0
 			steps[i].Concurrency = int32(r.IntN(3))
+			if r.IntN(2) == 0 {
+				steps[i].Pool, steps[i].PoolLimit = 2, limit
+			}
 			nodes[i].Each = r.IntN(1 + len(nodes[i].Refs) - nodes[i].When)
 			if refs := nodes[i].Refs[nodes[i].When:][:nodes[i].Each]; len(refs) == 1 && steps[refs[0].Step].ForEach {
 				refs[0].Paired, refs[0].Kind = true, recovery.Hard
