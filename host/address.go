@@ -7,20 +7,8 @@ import (
 	"github.com/retrace-dev/engine/hcl"
 )
 
-// nodes finds steps by address ("step.a", or short "a"). That of a sub-workflow is
+// named finds steps by address ("step.a", or short "a"). That of a sub-workflow is
 // that of all steps inside.
-func (f *Flow) nodes(addresses []string) ([]int32, error) {
-	var is []int32
-	for _, a := range addresses {
-		found, err := f.named(a)
-		if err != nil {
-			return nil, err
-		}
-		is = append(is, found...)
-	}
-	return is, nil
-}
-
 func (f *Flow) named(address string) (is []int32, err error) {
 	full := "step." + strings.TrimPrefix(address, "step.")
 	plain := strings.ReplaceAll(full, hcl.AllInstances, "")

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -252,6 +253,40 @@ func TestSubflowForEachConditions(t *testing.T) {
 	res = s.treeEnds(checkpoint.RunSucceeded, eachOf(`{ x = "x", y = "y" }`, `when = length(local.all) > 5`), chain, RunOptions{})
 	s.wantCalls("a condition on all")
 	wantOutput(t, res, "end", `"none"`)
+}
+
+// One instance as the target: what it needs of the same key, and of other steps what
+// it names. A collection that is not whole is none, for outputs and later runs.
+func TestTargetOfOneInstance(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	flow := eachOf(`{ x = "x", y = "y" }`, "")
+	res := s.treeEnds(checkpoint.RunSucceeded, flow, chain, RunOptions{Targets: []string{`s["x"]/step.b`}})
+	s.wantCalls("one step of one instance", `s["x"]/step.a`, `s["x"]/step.b`)
+	if c := res.Counts; c.Ran != 2 || c.Cancelled != 0 || c.Failed != 0 {
+		t.Errorf("the counts are %+v", c)
+	}
+	for _, o := range res.Outputs {
+		if o.Name == "all" && (o.Value != nil || o.Unavailable == "") {
+			t.Errorf("the output is %s %s", o.Value, o.Unavailable)
+		}
+	}
+	s.treeEnds(checkpoint.RunSucceeded, flow, chain, RunOptions{Targets: []string{`s["x"]`}, Rerun: []string{`s["y"]/step.a`}})
+	s.wantCalls("the rest of the instance, and what was asked for besides", `s["x"]/step.c`, `s["y"]/step.a`)
+	res = s.treeEnds(checkpoint.RunSucceeded, flow, chain, RunOptions{})
+	s.wantCalls("all", "end", `s["y"]/step.b`, `s["y"]/step.c`)
+	wantOutput(t, res, "all", `{"x":{"of":"x","text":"x!?"},"y":{"of":"y","text":"y!?"}}`)
+
+	s.failing(sdk.ClassInternal, `s["x"]/step.b`)
+	s.store = checkpoint.NewMemoryStore()
+	s.treeEnds(checkpoint.RunFailed, flow, chain, RunOptions{Targets: []string{`s["x"]`}})
+	for _, ro := range []RunOptions{{Targets: []string{`s["z"]`}}, {Rerun: []string{`s["z"]/step.a`}}, {From: []string{`s["z"]/step.a`}}, {Set: map[string]json.RawMessage{`s["z"]/step.a`: json.RawMessage(`1`)}}} {
+		_, err := s.tree(flow, chain, Options{}, ro)
+		var usage *UsageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), `has no instance "z"`) {
+			t.Errorf("%+v: %v", ro, err)
+		}
+	}
 }
 
 // As many instances are under way as the step around says, whichever of their steps

@@ -75,7 +75,7 @@ func (f *Flow) Check(o RunOptions) error {
 	if _, err := f.givens(o.Set); err != nil {
 		return err
 	}
-	_, err := f.nodes(o.Targets)
+	_, _, err := f.units(o.Targets)
 	return err
 }
 

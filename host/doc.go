@@ -75,6 +75,15 @@
 // run if the data is lost. Later only the run could end, and the next one would
 // end in the same place.
 //
+// Why has a collection of which one instance was asked for no result? Below it is one
+// value, and one that lacks elements would be taken for a whole one by the next run.
+// Its instances keep their records, so nothing runs twice.
+//
+// Why does the concurrency of a sub-workflow count instances, not attempts? Who
+// writes it means how many of the things that are looped over are in work. An
+// instance that waits for a step outside gives its place up: that step may need
+// instances that have not begun.
+//
 // Why may fail_fast let running steps use their retries? They are paid for, and
 // two steps that fail in the same moment must not take each other's tries away.
 //

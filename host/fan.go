@@ -13,6 +13,7 @@ type fan struct {
 	failed    int32
 	cancelled int32
 	first     int32 // the first instance in order that failed; -1
+	left      int32 // instances that nobody asked for
 	inside    int32 // instances that have left the queue and not ended; bounded by the step's concurrency
 	queue     queue
 }
@@ -116,6 +117,10 @@ func (m *machine) met(step, of int32) bool {
 // because the stored one that it follows was.
 const followsSkipped = -1
 
+// notAsked stands there for one that is not to run, because others of its step were
+// asked for by name.
+const notAsked = -2
+
 // expand makes the instances of step i. tried holds for each the attempts that
 // earlier continuations of the run have made of it, or followsSkipped.
 func (m *machine) expand(i int32, tried []int32) {
@@ -128,12 +133,20 @@ func (m *machine) expand(i int32, tried []int32) {
 	}
 	m.open += int(f.n)
 	for k := range f.n {
+		if tried[k] == notAsked {
+			f.left++
+			f.open--
+			m.open--
+			m.needed[f.base+k], m.state[f.base+k], m.stage[f.base+k] = false, sdk.Cancelled, stageEnded
+		}
+	}
+	for k := range f.n {
 		if tried[k] == followsSkipped {
 			m.finish(f.base+k, sdk.Skipped, nil)
 			m.hit = append(m.hit, f.base+k)
 			continue
 		}
-		m.considerInstance(f.base + k)
+		m.considerInstance(f.base + k) // one that was not asked for has ended
 	}
 	m.gather(i)
 	// What follows these instances can be expanded now.
@@ -245,7 +258,7 @@ func (m *machine) gather(i int32) {
 	switch {
 	case f.failed > 0:
 		s, why = sdk.Failed, m.errs[f.first]
-	case f.cancelled > 0 || s == sdk.Succeeded && m.halted():
+	case f.left > 0, f.cancelled > 0, s == sdk.Succeeded && m.halted():
 		s, why = sdk.Cancelled, m.stop
 	}
 	if s == sdk.Succeeded {

@@ -3,9 +3,7 @@ package host
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -28,7 +26,8 @@ type fanout struct {
 	in       []recovery.Instance // Each of paired ones is only known when they are decided
 	when     []bool              // `when` was evaluated and true
 	results  []result
-	attempts []int32                       // that earlier continuations of the run have made, or followsSkipped
+	attempts []int32                       // that earlier continuations of the run have made, followsSkipped or notAsked
+	left     int                           // of those that were not asked for
 	above    map[string]hcl.InstanceResult // by name: those of the stored collection it follows that were skipped
 }
 
@@ -95,9 +94,9 @@ func (r *run) tried(u unit) int32 {
 	return r.fanouts[u.step].attempts[u.inst]
 }
 
-// expand evaluates for_each, or takes over the keys of the step whose
-// instances this one's are paired with.
-func (r *run) expand(w *work) {
+// elements evaluates for_each, or takes over the keys of the step whose
+// instances this one's are paired with; nil where w has failed.
+func (r *run) elements(w *work) *fanout {
 	s, st := r.s, r.step(w)
 	f := &fanout{}
 	if lead := st.follows; lead >= 0 && r.fanouts[lead] != nil {
@@ -111,14 +110,14 @@ func (r *run) expand(w *work) {
 		up := r.upstream(w.unit)
 		x, diags := s.eval.ForEach(int(w.step), hcl.Scope{Up: up.result})
 		if !w.evaluated(up, diags) {
-			return
+			return nil
 		}
 		f.list, f.each, f.in = x.List, x.Each, make([]recovery.Instance, len(x.Each))
 		seen := make(map[sdk.Digest]int, len(x.Each))
 		for k := range x.Each {
 			d, diags := s.eval.EachIdentity(int(w.step), &x.Each[k])
 			if !w.evaluated(nil, diags) {
-				return
+				return nil
 			}
 			f.in[k] = recovery.Instance{Name: hcl.InstanceName(x.Each[k].Key), Each: d, Paired: len(st.beside) > 0}
 			if f.in[k].Paired { // what it is given differs by more than each
@@ -128,17 +127,24 @@ func (r *run) expand(w *work) {
 			seen[d]++
 		}
 	}
+	return f
+}
+
+// expand makes the instances of a step.
+func (r *run) expand(w *work) {
+	s, st := r.s, r.step(w)
+	f := r.elements(w)
+	if f == nil {
+		return
+	}
+	if err := s.unknown(w.step, f); err != nil {
+		w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Code: "no_such_instance", Message: err.Error()})
+		return
+	}
 	if st.follows >= 0 && r.fanouts[st.follows] == nil {
 		var err error
 		if f.above, err = r.skippedIn(st.follows); err != nil {
 			w.fatal = err
-			return
-		}
-	}
-	for name := range s.reruns[w.step] {
-		if !slices.ContainsFunc(f.in, func(in recovery.Instance) bool { return in.Name == name }) {
-			w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Code: "rerun", Message: fmt.Sprintf(
-				"there is no instance %s to rerun; %s has %d: see engine show", hcl.InstanceAddress(st.address, name), st.address, len(f.in))})
 			return
 		}
 	}
@@ -150,15 +156,15 @@ func (r *run) expand(w *work) {
 	}
 	n := len(f.each)
 	f.when, f.results, f.attempts = make([]bool, n), make([]result, n), make([]int32, n)
-	if names := s.strangers(w.step, f.in); len(names) > 0 {
-		w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Code: "no_such_instance", Message: fmt.Sprintf("--set gives the answer of %s, which is none of its %d instances", strings.Join(names, ", "), n)})
-		return
-	}
 	for k := range f.in {
 		f.in[k].Rerun, f.in[k].Set = s.rerun(w.step, f.in[k].Name), s.answer(w.step, f.in[k].Name) != nil
 		f.attempts[k] = s.tries[hcl.InstanceAddress(st.address, f.in[k].Name)]
 		if _, skipped := f.above[f.in[k].Name]; skipped {
 			f.attempts[k] = followsSkipped
+		}
+		if names := s.narrowed[w.step]; names != nil && !names[f.in[k].Name] {
+			f.attempts[k] = notAsked
+			f.left++
 		}
 	}
 	w.fanout, w.end = f, endExpanded
@@ -212,7 +218,7 @@ func (r *run) expanded(w *work) []int32 {
 		r.units = append(r.units, unit{w.step, int32(k)})
 	}
 	if n := len(w.fanout.each); n > 0 { // they are counted instead of the step
-		r.counts.Total += n - 1
+		r.counts.Total += n - w.fanout.left - 1
 	}
 	r.add(Event{Type: EventExpanded, Step: r.address(w.unit), Instances: len(w.fanout.each)})
 	return w.fanout.attempts

@@ -11,7 +11,6 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
-	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -100,25 +99,6 @@ func (s *session) give(set map[string]json.RawMessage) (err error) {
 // answer is what a person gives for step i or its instance of this name; nil if
 // nothing.
 func (s *session) answer(i int32, name string) json.RawMessage { return s.given[i][name] }
-
-// strangers are the names of instances that were given an answer and are not
-// among those of a collection.
-func (s *session) strangers(step int32, in []recovery.Instance) (names []string) {
-	if len(s.given[step]) == 0 {
-		return nil
-	}
-	known := map[string]bool{}
-	for k := range in {
-		known[in[k].Name] = true
-	}
-	for name := range s.given[step] {
-		if !known[name] {
-			names = append(names, hcl.InstanceAddress(s.f.steps[step].address, name))
-		}
-	}
-	slices.Sort(names)
-	return names
-}
 
 // supply takes out, which a person gave, for the answer of w.
 func (r *run) supply(w *work, out json.RawMessage) {

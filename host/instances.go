@@ -3,7 +3,9 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
@@ -54,6 +56,9 @@ func (r *run) waitsFor(i int32) int32 {
 func (r *run) instances(ctx context.Context, i int32, ps *PlannedStep) {
 	if !r.s.f.steps[i].ForEach {
 		return
+	}
+	if names := r.s.narrowed[i]; len(names) > 0 && ps.Action != "reuse" {
+		ps.Reason += ", only " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 	}
 	if f := r.fanouts[i]; f != nil {
 		n := len(f.each)

@@ -95,6 +95,10 @@ func (r *run) noted(c command) {
 		}
 		r.add(e)
 	case sdk.Cancelled:
+		if f := r.fanouts[i]; u.inst < 0 && f != nil && f.left > 0 && c.err == nil {
+			*res = result{} // only instances of it were asked for, and it is none
+			break
+		}
 		if r.counted(u) {
 			r.counts.Cancelled++
 		}

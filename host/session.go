@@ -88,6 +88,7 @@ type session struct {
 	past      past
 	tries     map[string]int32          // by address: attempts already made in the run
 	reruns    map[int32]map[string]bool // by step: the instances that were asked for; nil = all
+	narrowed  map[int32]map[string]bool // by step of which only some instances are to end: those
 	below     map[int32]string          // by step that --from makes run: the step it named
 	given     given
 	ended     func(hcl.Upstream)
@@ -138,7 +139,7 @@ func (h *Host) prepare(ctx context.Context, f *Flow, in inputs, o RunOptions) (_
 	if err := s.resume(ctx); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return s, s.checkNames()
 }
 
 // chooseRun decides which run is continued, followed or opened.
@@ -242,9 +243,11 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 		return err
 	}
 	if len(o.Targets) > 0 {
-		if s.options.Targets, err = s.f.nodes(o.Targets); err != nil {
+		var names map[int32]map[string]bool
+		if s.options.Targets, names, err = s.f.units(o.Targets); err != nil {
 			return err
 		}
+		s.narrow(names)
 	}
 	if s.index, err = h.o.Store.Snapshot(ctx, h.o.Tenant, s.f.wf.Name); err != nil {
 		return &storeError{err}

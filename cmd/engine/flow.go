@@ -54,7 +54,7 @@ func (f *flowFlags) add(c *cobra.Command) {
 	fs.StringArrayVar(&f.varFiles, "var-file", nil, "read variables from a `file`")
 	addState(c, &f.state)
 	fs.DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for another run on the same state; 0 waits as long as it takes")
-	fs.StringArrayVar(&f.targets, "target", nil, "only what this `step` needs (may be repeated)")
+	fs.StringArrayVar(&f.targets, "target", nil, "only what this `step` or instance needs (may be repeated)")
 	fs.StringArrayVar(&f.rerun, "rerun", nil, "run this `step` even if its result is current (may be repeated)")
 	fs.StringArrayVar(&f.from, "from", nil, "run this `step` and everything below it (may be repeated)")
 	fs.StringArrayVar(&f.set, "set", nil, "give the output of a step instead of running it: `step=@file` or step=JSON; counts in this run (may be repeated)")

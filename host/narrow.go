@@ -1,0 +1,115 @@
+package host
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/recovery"
+)
+
+// narrow finds the steps of which only some instances are to end: those that are
+// targets by name, or were asked for besides, and above them what such an instance
+// names of the same place. Of every other step that is needed all are.
+func (s *session) narrow(targets map[int32]map[string]bool) {
+	names := map[int32]map[string]bool{}
+	need := func(i int32, some map[string]bool) {
+		was, twice := names[i]
+		switch {
+		case some == nil || twice && was == nil:
+			names[i] = nil
+		case !twice:
+			names[i] = maps.Clone(some)
+		default:
+			maps.Copy(was, some)
+		}
+	}
+	for i, some := range targets {
+		need(i, some)
+	}
+	for _, i := range s.options.Rerun {
+		need(i, s.reruns[i])
+	}
+	for i, answers := range s.given {
+		some := map[string]bool{}
+		for name := range answers {
+			some[name] = true
+		}
+		need(i, some)
+	}
+	g := s.f.graph
+	for _, i := range slices.Backward(g.Order()) {
+		some, needed := names[i]
+		if !needed {
+			continue
+		}
+		for _, r := range g.AllRefs(i) {
+			if r.Paired {
+				need(r.Step, some)
+			} else {
+				need(r.Step, nil)
+			}
+		}
+	}
+	maps.DeleteFunc(names, func(_ int32, some map[string]bool) bool { return some == nil })
+	s.narrowed = names
+}
+
+// wanted are the names of the instances of step i that something names.
+func (s *session) wanted(i int32) []string {
+	names := map[string]bool{}
+	maps.Copy(names, s.reruns[i])
+	maps.Copy(names, s.narrowed[i])
+	for name := range s.given[i] {
+		names[name] = true
+	}
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
+}
+
+// unknown reports a name that is none of f's, as a *UsageError.
+func (s *session) unknown(i int32, f *fanout) error {
+	wanted := s.wanted(i)
+	if len(wanted) == 0 {
+		return nil
+	}
+	known := make(map[string]bool, len(f.in))
+	for k := range f.in {
+		known[f.in[k].Name] = true
+	}
+	for _, name := range wanted {
+		if !known[name] {
+			return unknownInstance(s.f.steps[i].address, name, f)
+		}
+	}
+	return nil
+}
+
+// checkNames reports instances that do not exist, as far as they are known before
+// anything runs.
+func (s *session) checkNames() error {
+	var r *run
+	for _, i := range s.f.graph.Order() {
+		if len(s.wanted(i)) == 0 {
+			continue
+		}
+		if r == nil {
+			r = s.foresee()
+			defer r.close()
+		}
+		f := r.fanouts[i]
+		switch hd := s.plan.Step(i).Head; {
+		case f != nil:
+		case hd != nil && s.plan.Step(i).Action == recovery.Take && hd.Outcome == checkpoint.Succeeded:
+			f, _ = r.recordedFan(i, hd) // what cannot be read is told when it is needed
+		case hd == nil && r.waitsFor(i) < 0:
+			f = r.elements(&work{unit: unit{i, -1}, ctx: r.ctx})
+		}
+		if f != nil {
+			if err := s.unknown(i, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
