@@ -255,6 +255,39 @@ func TestSubflowForEachConditions(t *testing.T) {
 	wantOutput(t, res, "end", `"none"`)
 }
 
+// A loop inside of a loop is written with keys of both, as the language's page says:
+// the inner elements are known only when the outer steps have ended.
+func TestLoopsInsideOfLoops(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.failing(sdk.ClassInternal, `sum["b/1"]`)
+	flow := `
+step "read" {
+  for_each = { a = [], b = ["x", "y"], c = ["z"] }
+  uses     = plugin.p.echo
+  input    = { v = { chapters = each.value } }
+}
+locals {
+  chapters = merge([for k, b in step.read.output : { for i, c in b.chapters : "${k}/${i}" => { book = k, text = c } }]...)
+}
+step "sum" {
+  for_each   = local.chapters
+  uses       = plugin.p.echo
+  on_failure = "skip"
+  input      = { v = "${each.value.text}!" }
+}
+locals {
+  sums = { for k, b in step.read.output : k => [for key, c in local.chapters : step.sum.output[key] if c.book == k] }
+}
+output "sums" { value = local.sums }
+`
+	wantOutput(t, s.succeeds(flow), "sums", `{"a":[],"b":["x!",null],"c":["z!"]}`)
+	s.run = nil
+	s.called()
+	wantOutput(t, s.succeeds(flow), "sums", `{"a":[],"b":["x!","y!"],"c":["z!"]}`)
+	s.wantCalls("what had failed", `sum["b/1"]`)
+}
+
 // One instance as the target: what it needs of the same key, and of other steps what
 // it names. A collection that is not whole is none, for outputs and later runs.
 func TestTargetOfOneInstance(t *testing.T) {

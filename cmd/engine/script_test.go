@@ -51,7 +51,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GOMODCACHE", goCaches[1])
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace, "await": await, "models": models, "asked": asked, "recorded": recorded},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"replace": replace, "await": await, "models": models, "asked": asked, "recorded": recorded, "news": news},
 	})
 }
 
