@@ -32,6 +32,7 @@ formatted text goes to stdout.`,
 	}
 	c.Flags().BoolVar(&f.check, "check", false, "change nothing; exit 1 if something would change")
 	c.Flags().BoolVar(&f.diff, "diff", false, "print what changes as a unified diff")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON to stdout, one object a line")
 	return c
 }
 
@@ -39,6 +40,7 @@ formatted text goes to stdout.`,
 type formatter struct {
 	io          streams
 	check, diff bool
+	json        bool
 
 	changed, invalid bool
 }
@@ -51,6 +53,9 @@ func (f *formatter) run(args []string) error {
 		if len(args) > 1 {
 			return exit(exitUsage, "- stands for stdin and cannot be given with other paths")
 		}
+		if f.json {
+			return exit(exitUsage, "the formatted text of stdin goes to stdout; --json is for files")
+		}
 		return f.stdin()
 	}
 	var paths []string
@@ -60,6 +65,9 @@ func (f *formatter) run(args []string) error {
 			return err
 		}
 		paths = append(paths, found...)
+	}
+	if f.json {
+		writeVersion(f.io.out)
 	}
 	for _, path := range paths {
 		if err := f.file(path); err != nil {
@@ -140,7 +148,7 @@ func (f *formatter) file(path string) error {
 	if !ok || bytes.Equal(out, src) {
 		return nil
 	}
-	if !f.diff {
+	if !f.diff && !f.json {
 		fmt.Fprintln(f.io.out, escape(path))
 	}
 	if f.check {
@@ -158,16 +166,28 @@ func (f *formatter) format(name string, src []byte) (out []byte, ok bool) {
 	out, diags := hcl.Format(name, src)
 	if diags.HasErrors() {
 		f.invalid = true
-		_ = diags.WriteText(f.io.err, []hcl.File{{Path: name, Bytes: src}}, 0)
+		_ = newDiagView(f.io, f.json).report(&hcl.Workflow{Files: []hcl.File{{Path: name, Bytes: src}}}, diags) // the exit is that of all files
 		return nil, false
 	}
 	if !bytes.Equal(out, src) {
 		f.changed = true
-		if f.diff {
+		switch {
+		case f.json:
+			var diff strings.Builder
+			writeDiff(&diff, name, src, out)
+			writeJSON(f.io.out, formattedLine{"formatted", name, diff.String()})
+		case f.diff:
 			writeDiff(f.io.out, name, src, out)
 		}
 	}
 	return out, true
+}
+
+// formattedLine is a file that fmt changes, in JSON.
+type formattedLine struct {
+	Type string `json:"type"` // "formatted"
+	File string `json:"file"`
+	Diff string `json:"diff"` // unified: how the text differs from the formatted one
 }
 
 // replaceFile writes a file beside the old one and puts it in its place: there

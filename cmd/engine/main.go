@@ -249,11 +249,20 @@ func interruptible() (context.Context, func()) {
 }
 
 func newVersion(io streams) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Example: `  engine version
+  engine version --json | jq -r .engine`,
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintln(io.out, version)
+			if asJSON {
+				writeVersion(io.out)
+			} else {
+				fmt.Fprintln(io.out, version)
+			}
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON to stdout, one object a line")
+	return c
 }

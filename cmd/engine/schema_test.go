@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,65 +22,96 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
-// contract is the published schema of event lines.
+// linesSchema is the published schema of the lines of --json.
+//
+//go:embed schema/lines.schema.json
+var linesSchema []byte
+
+// contract is linesSchema, read so that a field of which it does not speak is a
+// mistake.
 type contract struct {
-	schema *jsonschema.Schema
-	defs   map[string]struct {
+	compiler *jsonschema.Compiler
+	defs     map[string]struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 		Enum       []string                   `json:"enum"`
 	}
 }
 
-func readContract(t *testing.T) *contract {
-	t.Helper()
-	b, err := os.ReadFile("schema/events.schema.json")
+func readContract() (*contract, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(linesSchema))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	if err := c.AddResource("events.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	k := &contract{}
-	if k.schema, err = c.Compile("events.schema.json"); err != nil {
-		t.Fatal(err)
+	closed(doc)
+	k := &contract{compiler: jsonschema.NewCompiler()}
+	k.compiler.AssertFormat()
+	if err := k.compiler.AddResource("lines.schema.json", doc); err != nil {
+		return nil, err
 	}
 	var text struct {
 		Defs json.RawMessage `json:"$defs"`
 	}
-	if err := json.Unmarshal(b, &text); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal(linesSchema, &text); err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(text.Defs, &k.defs); err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return k, json.Unmarshal(text.Defs, &k.defs)
 }
 
-// check: the line is as the schema says, and has no field of which it does not
-// speak. It returns the line's type.
-func (k *contract) check(t *testing.T, line string) string {
-	t.Helper()
-	v, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
-	if err != nil {
-		t.Fatalf("%v: %s", err, line)
-	}
-	if err := k.schema.Validate(v); err != nil {
-		t.Errorf("%v\n%s", err, line)
-	}
-	object, _ := v.(map[string]any)
-	kind, _ := object["type"].(string)
-	for name := range object {
-		if _, ok := k.defs[kind].Properties[name]; !ok {
-			t.Errorf("the schema does not speak of %q of %s: %s", name, kind, line)
+// closed makes every object of a schema refuse what it does not speak of.
+func closed(schema any) {
+	switch s := schema.(type) {
+	case map[string]any:
+		if _, open := s["additionalProperties"]; s["properties"] != nil && !open {
+			s["additionalProperties"] = false
+		}
+		for _, v := range s {
+			closed(v)
+		}
+	case []any:
+		for _, v := range s {
+			closed(v)
 		}
 	}
-	return kind
+}
+
+// check returns the line's type; the error says how it is not as the schema of its
+// type says.
+func (k *contract) check(line string) (kind string, err error) {
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, line)
+	}
+	object, _ := v.(map[string]any)
+	kind, _ = object["type"].(string)
+	if _, ok := k.defs[kind]; !ok {
+		return kind, fmt.Errorf("the schema does not speak of lines of type %q: %s", kind, line)
+	}
+	s, err := k.compiler.Compile("lines.schema.json#/$defs/" + kind)
+	if err != nil {
+		return kind, err
+	}
+	if err := s.Validate(v); err != nil {
+		return kind, fmt.Errorf("%w\n%s", err, line)
+	}
+	return kind, nil
+}
+
+// checkLines checks what a command has printed with --json.
+func checkLines(printed []byte) error {
+	k, err := readContract()
+	if err != nil {
+		return err
+	}
+	for i, line := range strings.Split(strings.TrimSuffix(string(printed), "\n"), "\n") {
+		kind, err := k.check(line)
+		if err != nil {
+			return err
+		}
+		if (i == 0) != (kind == "version") {
+			return fmt.Errorf("line %d is of type %s; the first and no other is the version", i+1, kind)
+		}
+	}
+	return nil
 }
 
 // TestEventsContract runs every flow of testdata/script with --json: each line
@@ -86,7 +119,10 @@ func (k *contract) check(t *testing.T, line string) string {
 // run its outputs.
 func TestEventsContract(t *testing.T) {
 	t.Parallel()
-	k := readContract(t)
+	k, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
 	scripts, err := filepath.Glob("../../testdata/script/*.txtar")
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("no scripts: %v", err)
@@ -126,8 +162,11 @@ func TestEventsContract(t *testing.T) {
 						lines = append(lines, applyLines(t, path, "--state", filepath.Join(dir, ".engine"))...)
 					}
 					for _, line := range lines {
-						kind := k.check(t, line)
 						mu.Lock()
+						kind, err := k.check(line)
+						if err != nil {
+							t.Error(err)
+						}
 						seen[kind] = true
 						mu.Unlock()
 					}
@@ -174,7 +213,10 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 // of an event and every class of failure, and of no others.
 func TestContractIsWhole(t *testing.T) {
 	t.Parallel()
-	k := readContract(t)
+	k, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
 	spoken := map[string]bool{}
 	for _, e := range []host.EventType{host.EventRunStarted, host.EventReused, host.EventExpanded, host.EventStarted, host.EventAttemptFailed, host.EventWaiting, host.EventBypassed, host.EventSucceeded,
 		host.EventPersisted, host.EventFailed, host.EventSkipped, host.EventCancelled, host.EventLog, host.EventProgress, host.EventEmit, host.EventUndoing, host.EventUndone, host.EventUndoFailed,
@@ -212,19 +254,19 @@ func TestContractIsWhole(t *testing.T) {
 // TestContractRefuses: the schema says no.
 func TestContractRefuses(t *testing.T) {
 	t.Parallel()
-	k := readContract(t)
+	k, err := readContract()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, line := range []string{
 		`{"type":"nonsense"}`,
 		`{"type":"version","ui":"2.0","engine":"x"}`,
+		`{"type":"version","ui":"1.0","engine":"x","more":1}`,
 		`{"type":"started","time":"2026-01-02T03:04:05Z","run":"r_a","step":"step.a"}`,
 		`{"type":"started","time":"yesterday","run":"r_a","step":"step.a","attempt":1}`,
 		`{"type":"failed","time":"2026-01-02T03:04:05Z","run":"r_a","step":"step.a","error":{"class":"bad_luck"}}`,
 	} {
-		v, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if k.schema.Validate(v) == nil {
+		if _, err := k.check(line); err == nil {
 			t.Errorf("accepted: %s", line)
 		}
 	}

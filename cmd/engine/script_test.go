@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +23,27 @@ import (
 func TestMain(m *testing.M) {
 	subprocess.Worker(modules) // this binary may have been re-executed as a plugin's parent
 	serveStd()                 // or as a plugin that ships inside the engine
-	testscript.Main(m, map[string]func(){"engine": main})
+	testscript.Main(m, map[string]func(){"engine": scripted})
+}
+
+// scripted is main for scripts: whatever it prints with --json must be as the
+// published schema says.
+func scripted() {
+	ctx, stop := interruptible()
+	std := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	var lines bytes.Buffer
+	if slices.ContainsFunc(os.Args, func(a string) bool { return a == "--json" || a == "-json" }) {
+		std.out = io.MultiWriter(os.Stdout, &lines)
+	}
+	code := run(ctx, os.Args[1:], std)
+	stop()
+	if lines.Len() > 0 {
+		if err := checkLines(lines.Bytes()); err != nil {
+			fmt.Fprintf(os.Stderr, "engine %q does not keep its contract: %v\n", os.Args[1:], err)
+			code = exitInternal
+		}
+	}
+	os.Exit(code)
 }
 
 // TestScripts runs testdata/script: each file is what a person types, and what
@@ -137,6 +160,29 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	ts.Fatalf("no journal in %s says %q", args[0], args[1])
+}
+
+// TestEveryVerbHasJSON, but for those whose result is a text of another kind, and
+// every verb shows how it is used.
+func TestEveryVerbHasJSON(t *testing.T) {
+	t.Parallel()
+	other := map[string]bool{"engine checkpoints export": true, "engine completion": true}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, s := range c.Commands() {
+			visit(s)
+		}
+		if !c.Runnable() || c.Hidden || c.Name() == "help" {
+			return
+		}
+		if (c.Flags().Lookup("json") == nil) != other[c.CommandPath()] {
+			t.Errorf("%s: --json is there: %v", c.CommandPath(), !other[c.CommandPath()])
+		}
+		if c.Example == "" {
+			t.Errorf("%s shows no example", c.CommandPath())
+		}
+	}
+	visit(newRoot(streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard, debug: new(bool)}))
 }
 
 // TestBothSpellings: every long flag of every verb may be written with one

@@ -172,7 +172,10 @@ goes on.`,
 			if asJSON {
 				writeVersion(io.out)
 				b := billOf(steps)
-				shown := map[string]any{"type": "run", "run": s.ID, "workflow": s.Workflow, "status": s.Status, "started": s.Started, "counts": s.Counts, "steps": steps, "usage": b.Usage}
+				shown := map[string]any{"type": "run", "run": s.ID, "workflow": s.Workflow, "status": s.Status, "started": s.Started, "counts": s.Counts, "steps": steps}
+				if len(b.Usage) > 0 {
+					shown["usage"] = b.Usage
+				}
 				if b.Cost != (checkpoint.Cost{}) {
 					shown["cost"] = b.Cost
 				}
