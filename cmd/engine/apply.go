@@ -87,7 +87,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			ctx, cancel := context.WithCancelCause(c.Context())
 			defer cancel(nil)
 			now := newLive(l.flow.Workflow().Name, cancel)
-			socket, err := control.Listen(l.state.dir, now)
+			socket, err := control.Listen(l.state.dir, now, store)
 			if err != nil {
 				l.log.Warn("engine cancel cannot reach this run", "cause", err)
 			} else {

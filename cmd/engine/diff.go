@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/retrace-dev/engine/checkpoint"
-	"github.com/retrace-dev/engine/checkpoint/pebblestore"
 	"github.com/retrace-dev/engine/host"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -43,7 +42,7 @@ are not known any more.`,
 				}
 				sides[i] = newSide(s)
 			}
-			store, err := openToRead(io, dir)
+			store, err := recordsOf(io, dir, "runs cannot be compared")
 			if err != nil {
 				return err
 			}
@@ -122,7 +121,7 @@ func newSide(s *story) *side {
 const maxAnswer = 512
 
 // read takes in what the store knows of the run.
-func (x *side) read(ctx context.Context, store *pebblestore.Store) (err error) {
+func (x *side) read(ctx context.Context, store checkpoint.Store) (err error) {
 	x.record, err = store.Run(ctx, tenant, x.story.ID)
 	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
 		return exit(exitStore, "%w", err)
@@ -192,7 +191,7 @@ type stepDiff struct {
 	B             *sideStep `json:"b,omitempty"`
 }
 
-func compareRuns(ctx context.Context, store *pebblestore.Store, a, b *side) (*runDiff, error) {
+func compareRuns(ctx context.Context, store checkpoint.Store, a, b *side) (*runDiff, error) {
 	d := &runDiff{a: a, b: b}
 	if a.record != nil && b.record != nil {
 		if err := d.compareFiles(ctx, store); err != nil {
@@ -223,7 +222,7 @@ func compareRuns(ctx context.Context, store *pebblestore.Store, a, b *side) (*ru
 func succeeded(s *sideStep) bool { return s.State == "succeeded" || s.State == "reused" }
 
 // compareFiles compares the texts of the flow, file by file.
-func (d *runDiff) compareFiles(ctx context.Context, store *pebblestore.Store) error {
+func (d *runDiff) compareFiles(ctx context.Context, store checkpoint.Store) error {
 	digests := func(r *checkpoint.RunRecord) map[string]sdk.Digest {
 		m := map[string]sdk.Digest{}
 		for _, f := range r.Files {

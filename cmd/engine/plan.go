@@ -14,6 +14,7 @@ import (
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/checkpoint/pebblestore"
 	"github.com/retrace-dev/engine/host"
+	"github.com/retrace-dev/engine/host/control"
 )
 
 func newPlan(io streams) *cobra.Command {
@@ -71,7 +72,7 @@ func (f *flowFlags) reading(io streams, path string, v diagView) (l *loaded, h *
 	if l, err = f.load(io, path, false, v); err != nil {
 		return nil, nil, nil, err
 	}
-	store, sealer, err := readStore(l)
+	store, sealer, err := readStore(io, l)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -90,7 +91,7 @@ func (f *flowFlags) reading(io streams, path string, v diagView) (l *loaded, h *
 }
 
 // readStore opens the state to be read. Without one, everything would run.
-func readStore(l *loaded) (checkpoint.Store, *checkpoint.Sealer, error) {
+func readStore(io streams, l *loaded) (checkpoint.Store, *checkpoint.Sealer, error) {
 	s, err := l.state.openForReading(pebblestore.Options{Logger: l.log})
 	var given *exitError
 	switch {
@@ -106,9 +107,29 @@ func readStore(l *loaded) (checkpoint.Store, *checkpoint.Sealer, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return checkpoint.NewMemoryStore(), nil, nil
 	case errors.Is(err, pebblestore.ErrLocked):
-		return nil, nil, held(l.state.dir, err, "a plan cannot be made")
+		return ofLiveRun(io, l.state, err, "a plan cannot be made")
 	}
 	return nil, nil, storeError(err)
+}
+
+// ofLiveRun reads the records of the run that has the state, as they are by now.
+// cause is the lock's error, what is not possible if the run does not answer.
+func ofLiveRun(io streams, state place, cause error, what string) (checkpoint.Store, *checkpoint.Sealer, error) {
+	sealer, err := state.sealer() // the run has the key, and who asks must have it too
+	if err != nil {
+		return nil, nil, err
+	}
+	at, err := control.Ask(context.Background(), state.dir)
+	if err != nil || at.Run == "" {
+		return nil, nil, held(state.dir, cause, what)
+	}
+	records, err := control.Open(context.Background(), state.dir)
+	if err != nil {
+		return nil, nil, held(state.dir, cause, what)
+	}
+	fmt.Fprintf(io.err, "run %s of workflow %q is going on in pid %d since %s, %d of %d steps have ended; what follows is as it would be if it ended now\n",
+		at.Run, oneLine(at.Workflow), at.PID, short(time.Since(at.Since)), at.Done, at.Total)
+	return records, sealer, nil
 }
 
 // secretNote says who gets a secret and whether it counts.

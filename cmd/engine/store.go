@@ -30,21 +30,41 @@ func hasStore(state place) error {
 
 // openToRead opens the store there is, and changes nothing in it.
 func openToRead(io streams, state place) (*pebblestore.Store, error) {
+	s, err := openUnheld(io, state)
+	if errors.Is(err, pebblestore.ErrLocked) {
+		err = held(state.dir, err, "the store cannot be read")
+	}
+	return s, err
+}
+
+// recordsOf is openToRead for who does with the records of the run that has the
+// state.
+func recordsOf(io streams, state place, what string) (checkpoint.Store, error) {
+	s, err := openUnheld(io, state)
+	if errors.Is(err, pebblestore.ErrLocked) {
+		records, _, err := ofLiveRun(io, state, err, what)
+		return records, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// openUnheld opens the store of a state to be read, if no process has it.
+func openUnheld(io streams, state place) (*pebblestore.Store, error) {
 	if err := hasStore(state); err != nil {
 		return nil, err
 	}
 	s, err := state.openForReading(pebblestore.Options{Logger: logger(io)})
-	if errors.Is(err, pebblestore.ErrLocked) {
-		return nil, held(state.dir, err, "the store cannot be read")
-	}
 	var given *exitError
-	if errors.As(err, &given) {
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.As(err, &given), errors.Is(err, pebblestore.ErrLocked):
 		return nil, err
 	}
-	if err != nil {
-		return nil, storeError(err)
-	}
-	return s, nil
+	return nil, storeError(err)
 }
 
 func newStore(io streams) *cobra.Command {

@@ -38,6 +38,15 @@ func Cancel(ctx context.Context, state string, run checkpoint.RunID, reason stri
 }
 
 func call(ctx context.Context, state string, q request) (*Snapshot, error) {
+	c, err := dial(ctx, state)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return send(ctx, c, bufio.NewReader(io.LimitReader(c, maxMessage)), q)
+}
+
+func dial(ctx context.Context, state string) (net.Conn, error) {
 	socket := filepath.Join(state, dirName, socketName)
 	short, done, err := shorten(socket)
 	if err != nil {
@@ -54,7 +63,11 @@ func call(ctx context.Context, state string, q request) (*Snapshot, error) {
 		}
 		return nil, fmt.Errorf("control socket %s: %w", socket, err)
 	}
-	defer c.Close()
+	return c, nil
+}
+
+// send asks one line and reads the answer.
+func send(ctx context.Context, c net.Conn, from *bufio.Reader, q request) (*Snapshot, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	b, err := json.Marshal(q)
@@ -64,13 +77,13 @@ func call(ctx context.Context, state string, q request) (*Snapshot, error) {
 	if _, err := c.Write(append(b, '\n')); err != nil {
 		return nil, ended(ctx, err)
 	}
-	line, err := bufio.NewReader(io.LimitReader(c, maxMessage)).ReadBytes('\n')
+	line, err := from.ReadBytes('\n')
 	if err != nil {
 		return nil, ended(ctx, err)
 	}
 	var r reply
 	if err := json.Unmarshal(line, &r); err != nil {
-		return nil, fmt.Errorf("control socket %s: the answer cannot be read: %w", socket, err)
+		return nil, fmt.Errorf("control socket: the answer cannot be read: %w", err)
 	}
 	if r.Error != "" {
 		return nil, errors.New(r.Error)

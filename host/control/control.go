@@ -31,7 +31,7 @@ type Run interface {
 // request is the one line that a client sends.
 type request struct {
 	V      int              `json:"v"`
-	Verb   string           `json:"verb"` // "snapshot", "cancel"
+	Verb   string           `json:"verb"` // "snapshot", "cancel", "records"
 	Run    checkpoint.RunID `json:"run,omitempty"`
 	Reason string           `json:"reason,omitempty"`
 }

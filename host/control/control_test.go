@@ -56,7 +56,7 @@ func longDir(t *testing.T) string {
 
 func listen(t *testing.T, state string, r control.Run) *control.Server {
 	t.Helper()
-	s, err := control.Listen(state, r)
+	s, err := control.Listen(state, r, checkpoint.NewMemoryStore())
 	if err != nil {
 		t.Fatal(err)
 	}

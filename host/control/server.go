@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,9 +18,12 @@ import (
 // Server answers at the socket of one state directory.
 type Server struct {
 	run      Run
+	records  Records
 	socket   string
 	listener net.Listener
 	conns    sync.WaitGroup // of the accepting goroutine and of each connection
+	reading  sync.Mutex     // none begins after Stop
+	readers  sync.WaitGroup // of answers that read records
 
 	stop, end sync.Once
 	stopped   chan struct{} // closed by Stop
@@ -27,8 +31,9 @@ type Server struct {
 }
 
 // Listen opens the socket of a state directory. The caller holds the state's
-// lock, so a socket that is there is a dead process's.
-func Listen(state string, run Run) (*Server, error) {
+// lock, so a socket that is there is a dead process's. records are the run's; they
+// are read until Stop returns.
+func Listen(state string, run Run, records Records) (*Server, error) {
 	dir := filepath.Join(state, dirName)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
@@ -54,18 +59,21 @@ func Listen(state string, run Run) (*Server, error) {
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("control socket: %w", err), l.Close())
 	}
-	s := &Server{run: run, socket: socket, listener: l, stopped: make(chan struct{}), ended: make(chan struct{})}
+	s := &Server{run: run, records: records, socket: socket, listener: l, stopped: make(chan struct{}), ended: make(chan struct{})}
 	s.conns.Go(s.accept)
 	return s, nil
 }
 
-// Stop removes the socket. It is called while the state's lock is still held,
+// Stop removes the socket and ends reading. It is called while the state's lock is still held,
 // for what is there afterwards is the next process's. Who has asked for a
 // cancel waits on. It is idempotent.
 func (s *Server) Stop() {
 	s.stop.Do(func() {
+		s.reading.Lock()
 		close(s.stopped)
+		s.reading.Unlock()
 		_ = s.listener.Close()
+		s.readers.Wait()
 		_ = os.Remove(s.socket)
 	})
 }
@@ -98,7 +106,9 @@ func (s *Server) accept() {
 func (s *Server) serve(c net.Conn) {
 	defer c.Close()
 	_ = c.SetReadDeadline(time.Now().Add(patience))
-	line, err := bufio.NewReader(io.LimitReader(c, maxMessage)).ReadBytes('\n')
+	limited := &io.LimitedReader{R: c, N: maxMessage}
+	from := bufio.NewReader(limited)
+	line, err := from.ReadBytes('\n')
 	if err != nil {
 		return // it has changed its mind
 	}
@@ -109,7 +119,7 @@ func (s *Server) serve(c net.Conn) {
 		r.Error = "the request is not JSON: " + err.Error()
 	case q.V != protocol:
 		r.Error = fmt.Sprintf("version %d of the protocol is asked for, the run speaks %d; use the engine that started it", q.V, protocol)
-	case q.Verb == "snapshot":
+	case q.Verb == "snapshot", q.Verb == "records":
 	case q.Verb == "cancel":
 		if at := s.run.Snapshot(); q.Run != "" && q.Run != at.Run {
 			r.Error = fmt.Sprintf("run %s is going on, not %s", at.Run, q.Run)
@@ -127,4 +137,9 @@ func (s *Server) serve(c net.Conn) {
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(patience))
 	_, _ = c.Write(append(b, '\n'))
+	if q.Verb == "records" && r.Error == "" {
+		_ = c.SetDeadline(time.Time{})
+		limited.N = math.MaxInt64
+		s.serveRecords(c, from)
+	}
 }
