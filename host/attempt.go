@@ -18,10 +18,6 @@ import (
 // judges the answer and makes the record.
 func (r *run) attemptStep(w *work) {
 	st := r.step(w)
-	if err := r.ready(w); err != nil {
-		w.failed(r.text(err))
-		return
-	}
 	ctx, stop := w.within(st.timeout, func() error { return timedOut(r.address(w.unit), st.timeout) })
 	defer stop()
 	var out, reported json.RawMessage
@@ -335,28 +331,61 @@ func inputError(diags hcl.Diagnostics) *sdk.Error {
 }
 
 // ready loads the plugins that the attempt is sure to ask, before its time
-// begins: compiling a module is no part of an attempt.
-func (r *run) ready(w *work) *sdk.Error {
+// begins: compiling a module and starting a process are no part of an attempt.
+// release must be called after it.
+func (r *run) ready(w *work) (release func(), err *sdk.Error) {
 	st, f := r.step(w), r.s.f
 	type needed struct {
-		use   hcl.Use
-		grant *grant
+		use    hcl.Use
+		limits loader.Limits
 	}
 	var need []needed
-	if w.fallback == 0 {
-		need = append(need, needed{st.use(), &st.grant})
+	switch {
+	case r.s.replays(w.step): // nobody is asked
+	case w.fallback == 0:
+		need = append(need, needed{st.use(), st.grant.limits})
 		for _, c := range st.Checks {
-			need = append(need, needed{c.Use, &f.ceilings[c.Use.Plugin]})
+			need = append(need, needed{c.Use, f.ceilings[c.Use.Plugin].limits})
 		}
-	} else if fb := &st.Fallbacks[w.fallback-1]; fb.Kind == hcl.FallbackStep {
-		need = append(need, needed{fb.Use, &f.ceilings[fb.Use.Plugin]})
-	}
-	for _, n := range need {
-		if _, err := r.load(w.ctx, r.address(w.unit), n.use, n.grant.limits); err != nil {
-			return sdk.AsError(err)
+	default:
+		if fb := &st.Fallbacks[w.fallback-1]; fb.Kind == hcl.FallbackStep {
+			need = append(need, needed{fb.Use, f.ceilings[fb.Use.Plugin].limits})
 		}
 	}
-	return nil
+	var held []func()
+	release = func() {
+		for _, each := range held {
+			each()
+		}
+	}
+	for k, n := range need {
+		one, err := r.prepare(w.ctx, r.address(w.unit), n.use, n.limits, slices.ContainsFunc(need[:k], func(o needed) bool {
+			return o.use.Plugin == n.use.Plugin && o.limits == n.limits // they are asked one after the other
+		}))
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, one)
+	}
+	return release, nil
+}
+
+// prepare loads a plugin for who and, unless it is shared with what is prepared
+// already, what one attempt needs of it. release must be called after it.
+func (r *run) prepare(ctx context.Context, who string, use hcl.Use, limits loader.Limits, shared bool) (release func(), _ *sdk.Error) {
+	step, err := r.load(ctx, who, use, limits)
+	if err != nil {
+		return nil, sdk.AsError(err)
+	}
+	p, ok := step.(loader.Preparer)
+	if !ok || shared {
+		return func() {}, nil
+	}
+	if release, err = p.Prepare(ctx); err != nil {
+		return nil, sdk.AsError(err)
+	}
+	return release, nil
 }
 
 // load makes a plugin ready for who, once per run. A failure is not

@@ -60,7 +60,7 @@ func (m *machine) workEnded(s signal) {
 	block, next := -1, int32(0)
 	if !p.ForEach || !m.isStep(i) { // else its instances could not be made or put together, again and again
 		switch {
-		case s.err.Code == CodeCircuitOpen:
+		case s.end == endUnready, s.err.Code == CodeCircuitOpen:
 			m.attempt[i]-- // none was made
 		case m.fallback[i] == 0:
 			delay, block = backoff(p.Retry, m.tries[i], s.err, m.now-m.first[i], m.jitter(i))
@@ -73,7 +73,7 @@ func (m *machine) workEnded(s signal) {
 	case s.err.Code == CodeBudget: // it was not sent
 		m.end(i, sdk.Cancelled, s.err)
 		return
-	case m.unknownOutcome(i, s.err):
+	case s.end != endUnready && m.unknownOutcome(i, s.err):
 		m.fail(i, outcomeUnknown(m.g.Address(m.step(i)), "its attempt ended without saying so: "+s.err.Message))
 		return
 	case m.halted() && (block >= 0 || next > 0 || s.err.Class == sdk.ClassCancelled):

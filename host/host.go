@@ -46,7 +46,10 @@ type Options struct {
 	Key    []byte
 	Prices *Prices // of the models' tokens; nil: all are unknown
 	NoWait bool    // neither delays of retries nor limiters are waited for, as in a test
-	Cache  int64   // bytes of reused outputs kept in memory. Defaults to 32 MiB
+	// Isolation is the least level that modules have, for plans to say. It is the
+	// loaders that give it. Defaults to in process.
+	Isolation loader.Isolation
+	Cache     int64 // bytes of reused outputs kept in memory. Defaults to 32 MiB
 }
 
 func (o *Options) setDefaults() {

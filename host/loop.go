@@ -321,7 +321,7 @@ func (r *run) answer(w *work) {
 			sig.fan = r.expanded(w)
 		case endWaits:
 			r.waiting(w)
-		case endFailed:
+		case endFailed, endUnready:
 			if w.err.Code == CodeBudget {
 				r.push(signal{kind: sigDrain, err: w.err})
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -34,18 +35,19 @@ type Plan struct {
 
 // PlannedStep is the plan for one step.
 type PlannedStep struct {
-	Step       string          `json:"step"`
-	Action     string          `json:"action"` // run, decide, reuse, skip, none (nothing needs it), blocked (it waits for a person)
-	Reason     string          `json:"reason"`
-	Read       bool            `json:"read,omitempty"` // its output is read back: one of the recovery set
-	Checkpoint checkpoint.ID   `json:"checkpoint,omitempty"`
-	Saved      time.Duration   `json:"saved_ns,omitempty"`
-	Tokens     int64           `json:"saved_tokens,omitempty"`
-	Cost       checkpoint.Cost `json:"saved_cost,omitzero"`
-	Effects    sdk.Effects     `json:"effects"`
-	Native     bool            `json:"native,omitempty"`      // its plugin is not sandboxed
-	Instances  *int            `json:"instances,omitempty"`   // of a step with for_each, if they are known
-	KnownAfter string          `json:"known_after,omitempty"` // the step that must end before they are
+	Step       string           `json:"step"`
+	Action     string           `json:"action"` // run, decide, reuse, skip, none (nothing needs it), blocked (it waits for a person)
+	Reason     string           `json:"reason"`
+	Read       bool             `json:"read,omitempty"` // its output is read back: one of the recovery set
+	Checkpoint checkpoint.ID    `json:"checkpoint,omitempty"`
+	Saved      time.Duration    `json:"saved_ns,omitempty"`
+	Tokens     int64            `json:"saved_tokens,omitempty"`
+	Cost       checkpoint.Cost  `json:"saved_cost,omitzero"`
+	Effects    sdk.Effects      `json:"effects"`
+	Native     bool             `json:"native,omitempty"`      // its plugin is not sandboxed
+	Isolation  loader.Isolation `json:"isolation,omitempty"`   // "process" if its attempts run in worker processes; else ""
+	Instances  *int             `json:"instances,omitempty"`   // of a step with for_each, if they are known
+	KnownAfter string           `json:"known_after,omitempty"` // the step that must end before they are
 }
 
 // PlannedSecret says who gets a secret, and that it is part of no identity.
@@ -86,6 +88,7 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 	reused := map[string]bool{}
 	for _, i := range f.graph.Order() {
 		ps := s.plannedStep(ctx, i)
+		ps.Isolation = h.isolation(f, i)
 		r.instances(ctx, i, &ps)
 		switch ps.Action {
 		case "skip":
@@ -132,6 +135,16 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 		p.Limiters = append(p.Limiters, pl)
 	}
 	return p, nil
+}
+
+// isolation is the level at which step i runs, "" for that of the engine's own
+// process and for what is native.
+func (h *Host) isolation(f *Flow, i int32) loader.Isolation {
+	st := &f.steps[i]
+	if f.artifacts[st.Plugin].Kind == loader.Wasm && (h.o.Isolation == loader.Process || st.grant.limits.Isolation == loader.Process) {
+		return loader.Process
+	}
+	return ""
 }
 
 // plannedStep is what Plan says of step i.

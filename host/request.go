@@ -123,13 +123,19 @@ type outside struct {
 	failed  func(attempt int, started time.Time, err *sdk.Error) // may be nil
 }
 
-// perform runs o until it succeeds, its retries are used up, or ctx ends. Waits
+// perform runs o until it succeeds, its retries are used up, its plugin cannot be
+// loaded, or ctx ends. Waits
 // between attempts are spent here: nothing else can go on before it has ended.
 func (r *run) perform(ctx context.Context, o *outside) (json.RawMessage, *sdk.Error) {
 	tries, began := make([]int, len(o.retry)), time.Now()
 	for attempt := 1; ; attempt++ {
+		release, err := r.prepare(ctx, o.address, o.use, o.grant.limits, false) // before its time begins
+		if err != nil {
+			return nil, r.text(err)
+		}
 		started := time.Now()
 		out, err := r.performOnce(ctx, o, attempt)
+		release()
 		if err == nil {
 			return out, nil
 		}
@@ -166,9 +172,6 @@ func (r *run) performOnce(ctx context.Context, o *outside, attempt int) (json.Ra
 	st := r.s.f.types[stepTypeKey{o.use.Plugin, o.use.StepType}]
 	if err := st.schemas.input.check(input, sdk.ClassInvalidInput, "the input", hidden(o.use)...); err != nil {
 		return nil, err
-	}
-	if _, err := r.load(ctx, o.address, o.use, o.grant.limits); err != nil { // before its time begins
-		return nil, sdk.AsError(err)
 	}
 	timeout := timeoutOf(o.timeout, &st.StepType)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timedOut(o.address, timeout))

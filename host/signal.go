@@ -53,6 +53,7 @@ const (
 	endCondition               // its `when` is true; inputs are still awaited
 	endExpanded                // its for_each gives instances
 	endFailed                  // the attempt failed, or the input could not be evaluated
+	endUnready                 // no attempt was made: its plugin could not be loaded
 	endWaits                   // no attempt was made: the plugin's limiter holds it back
 )
 

@@ -96,6 +96,13 @@ func (r *run) do(w *work) {
 	if !w.ready && (!r.decide(w) || !r.admit(w)) {
 		return
 	}
+	release, err := r.ready(w)
+	if err != nil {
+		w.failed(r.text(err))
+		w.end = endUnready
+		return
+	}
+	defer release()
 	if w.hold && !w.ready {
 		w.kind = sigPrepared
 		return

@@ -134,12 +134,13 @@ func isolationOf(flag string) (loader.Isolation, error) {
 
 // loaded is a flow that is ready to be planned.
 type loaded struct {
-	flow    *host.Flow
-	values  *hcl.Values
-	options host.RunOptions
-	dir     string
-	state   place
-	log     hclog.Logger
+	flow      *host.Flow
+	values    *hcl.Values
+	options   host.RunOptions
+	isolation loader.Isolation // the least
+	dir       string
+	state     place
+	log       hclog.Logger
 }
 
 // readFlow reads a flow that this engine may run.
@@ -196,7 +197,7 @@ func (f *flowFlags) load(io streams, path string, cached bool, v diagView) (*loa
 	if len(diags) > 0 {
 		_ = v.report(wf, diags)
 	}
-	l.flow, l.values = flow, values
+	l.flow, l.values, l.isolation = flow, values, isolation
 	if l.options, err = f.runOptions(); err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func (f *flowFlags) reading(io streams, path string, v diagView) (l *loaded, h *
 	}
 	key, err := stateKey(l.flow.Workflow(), l.state.dir, sealer, false)
 	if err == nil {
-		h, err = host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: mayLack(l.state, store), Environ: os.Environ(), Key: key})
+		h, err = host.New(host.Options{Store: store, Logger: l.log, Version: version, Behind: mayLack(l.state, store), Environ: os.Environ(), Key: key, Isolation: l.isolation})
 		if err != nil {
 			err = exit(exitInternal, "%w", err)
 		}
@@ -226,6 +226,9 @@ func writePlan(io streams, p *host.Plan) {
 		}
 		if s.Effects.Changes() && s.Action != "reuse" {
 			line += fmt.Sprintf(" [effects: %s]", s.Effects)
+		}
+		if s.Isolation != "" && s.Action != "reuse" {
+			line += fmt.Sprintf(" [isolation: %s]", s.Isolation)
 		}
 		fmt.Fprintln(w, line)
 	}

@@ -121,6 +121,16 @@ type Loader interface {
 	Load(ctx context.Context, a *Artifact) (Plugin, error)
 }
 
+// Preparer is a step of a Plugin whose attempts need a process. Making one is part
+// of loading: no attempt's clock runs meanwhile, and a failure is not an attempt's.
+type Preparer interface {
+	// Prepare makes sure that one attempt more than those that are prepared
+	// already finds what it needs. Without an error, release must be called when
+	// that attempt has ended, or is not to be made. An attempt that was not
+	// prepared makes what it needs itself. Errors are those of Load.
+	Prepare(ctx context.Context) (release func(), err error)
+}
+
 // Plugin is a loaded artifact. It is safe for concurrent use.
 type Plugin interface {
 	// Step returns the step type under the given limits. Each Run of the
@@ -133,6 +143,9 @@ type Plugin interface {
 	// Error.Stderr; every complete line also went to host as a sdk.LogOp of
 	// level "info". When ctx ends, Run returns only after the instance has
 	// stopped.
+	//
+	// If the result is a Preparer too, its attempts need something that takes time
+	// to make.
 	Step(stepType string, limits Limits) (sdk.Step, error)
 	// Close frees the plugin and returns after everything of it has stopped.
 	// It is idempotent; running attempts end as cancelled.

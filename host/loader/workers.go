@@ -48,6 +48,7 @@ type Job struct {
 // once. Its Run is that of Plugin.Step.
 type Isolated interface {
 	sdk.Step
+	Preparer
 	// Close ends running attempts and the workers. It is idempotent.
 	Close() error
 }

@@ -102,7 +102,31 @@ type step struct {
 	limits   loader.Limits
 }
 
-var _ sdk.Step = (*step)(nil)
+var (
+	_ sdk.Step        = (*step)(nil)
+	_ loader.Preparer = (*step)(nil)
+)
+
+// env is the environment of the process that it needs.
+func (s *step) env() map[string]string {
+	if s.limits.World == nil {
+		return nil
+	}
+	return s.limits.World.Env
+}
+
+// Prepare starts the process, if none runs. All attempts share it.
+func (s *step) Prepare(ctx context.Context) (release func(), err error) {
+	ctx, _, end, err := s.plugin.attempts.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if _, err := s.plugin.running(ctx, s.env()); err != nil {
+		return nil, err
+	}
+	return func() {}, nil
+}
 
 func (s *step) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.Response, error) {
 	if ctx.Err() != nil {
@@ -122,11 +146,7 @@ func (s *step) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.R
 			return nil, sdk.Ended(ctx)
 		}
 	}
-	var env map[string]string
-	if s.limits.World != nil {
-		env = s.limits.World.Env
-	}
-	proc, err := p.running(ctx, env)
+	proc, err := p.running(ctx, s.env())
 	if err != nil {
 		return nil, err
 	}

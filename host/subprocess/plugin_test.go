@@ -206,6 +206,43 @@ func TestOneAtATimeUnlessConcurrent(t *testing.T) {
 	<-one.turn
 }
 
+// TestAnAttemptIsPrepared: a process that has died is started again before an
+// attempt, and Close ends that too.
+func TestAnAttemptIsPrepared(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, self bool) {
+		p := load(t, newLoader(t, self), probe(t, probeManifest)).(*plugin)
+		s := stepOf(t, p, "probe", loader.Limits{})
+		prepared := func() *process {
+			t.Helper()
+			release, err := s.(loader.Preparer).Prepare(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			release()
+			return p.processes[""]
+		}
+		first := prepared()
+		if prepared() != first {
+			t.Error("another was started")
+		}
+		first.kill()
+		second := prepared()
+		if second == first || !second.alive() {
+			t.Error("none was started")
+		}
+		if _, err := run(t, s, `{"do":"pid"}`); err != nil || p.processes[""] != second {
+			t.Errorf("the attempt has another: %v", err)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.(loader.Preparer).Prepare(t.Context()); sdk.AsError(err).Class != sdk.ClassCancelled {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
 func TestCloseEndsAttempts(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, self bool) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -70,8 +71,10 @@ type isolated struct {
 	dir      string // private: sockets, TMPDIR
 	attempts attempts
 
-	mu   sync.Mutex
-	idle []*worker
+	mu       sync.Mutex
+	idle     []*worker
+	live     int // idle, at work, or being started
+	prepared int // attempts that are sure of a worker: at most live, unless one has died
 }
 
 var _ loader.Isolated = (*isolated)(nil)
@@ -129,19 +132,19 @@ func (s *isolated) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*s
 	var broken *wire.Broken
 	switch {
 	case errors.As(err, &broken):
-		defer w.end()
+		defer s.end(w)
 		return nil, s.died(w, broken)
 	case err != nil:
-		w.end()
+		s.end(w)
 		return nil, err
 	}
 	var o outcome
 	if err := sdk.Unmarshal(r.Output, &o); err != nil || (o.Response == nil) == (o.Error == nil) {
-		w.end()
+		s.end(w)
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("module %s: its worker answered what is no outcome%s", s.job.Path, sdk.Seen(r.Output))}
 	}
 	if w.used++; w.used == workerAttempts || o.Error != nil && !o.Error.Class.FromStep() {
-		w.end()
+		s.end(w)
 	} else {
 		s.give(w)
 	}
@@ -149,6 +152,41 @@ func (s *isolated) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*s
 		return nil, o.Error
 	}
 	return o.Response, nil
+}
+
+// Prepare starts a worker, unless there is one more than attempts are prepared.
+func (s *isolated) Prepare(ctx context.Context) (release func(), err error) {
+	ctx, _, end, err := s.attempts.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	s.mu.Lock()
+	for k := len(s.idle) - 1; k >= 0; k-- {
+		if w := s.idle[k]; !w.alive() {
+			s.idle = slices.Delete(s.idle, k, k+1)
+			s.live--
+			defer w.end()
+		}
+	}
+	s.prepared++
+	enough := s.live >= s.prepared
+	s.mu.Unlock()
+	release = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.prepared--
+	}
+	if enough {
+		return release, nil
+	}
+	w, err := s.start(ctx)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	s.give(w)
+	return release, nil
 }
 
 // take returns a worker that nobody uses, and starts one if there is none.
@@ -161,11 +199,23 @@ func (s *isolated) take(ctx context.Context) (*worker, error) {
 		if w.alive() {
 			return w, nil
 		}
-		w.end()
+		s.end(w)
 		return s.take(ctx)
 	}
 	s.mu.Unlock()
 	return s.start(ctx)
+}
+
+// end ends a worker that nobody uses any more.
+func (s *isolated) end(w *worker) {
+	s.count(-1)
+	w.end()
+}
+
+func (s *isolated) count(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live += more
 }
 
 func (s *isolated) give(w *worker) {
@@ -191,12 +241,18 @@ func (s *isolated) died(w *worker, b *wire.Broken) *sdk.Error {
 }
 
 // start starts a worker, in as many namespaces of its own as the system allows.
-func (s *isolated) start(ctx context.Context) (*worker, error) {
+func (s *isolated) start(ctx context.Context) (w *worker, err error) {
+	s.count(1)
+	defer func() {
+		if err != nil {
+			s.count(-1)
+		}
+	}()
 	for kind := s.l.namespaces.Load(); ; kind++ {
-		w, err := s.startIn(ctx, kind)
+		w, err = s.startIn(ctx, kind)
 		if err == nil {
 			s.l.namespaces.Store(kind)
-			s.l.tellConfinement(kind)
+			s.l.tellConfinement(kind, landlockABI())
 			return w, nil
 		}
 		if !forbidden(err) || int(kind) == len(kinds)-1 {
@@ -316,9 +372,8 @@ func forbidden(err error) bool {
 }
 
 // tellConfinement logs, once, what holds the workers.
-func (l *Loader) tellConfinement(kind int32) {
+func (l *Loader) tellConfinement(kind int32, abi int) {
 	l.told.Do(func() {
-		abi := landlockABI()
 		log := l.o.Logger.Debug
 		if abi == 0 || int(kind) == len(kinds)-1 {
 			log = l.o.Logger.Warn

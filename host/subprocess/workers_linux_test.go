@@ -170,6 +170,60 @@ func TestWorkersAtOnce(t *testing.T) {
 	}
 }
 
+// TestPreparedAttemptsFindAWorker: as many as are prepared, and no more are started
+// than that.
+func TestPreparedAttemptsFindAWorker(t *testing.T) {
+	t.Parallel()
+	s := acts(t, newWorkers(t), loader.Limits{})
+	prepare := func() func() {
+		t.Helper()
+		release, err := s.Prepare(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+	there := func(want int) {
+		t.Helper()
+		if len(s.idle) != want || s.live != want {
+			t.Fatalf("%d workers wait, %d live, want %d", len(s.idle), s.live, want)
+		}
+	}
+	there(0)
+	first, second := prepare(), prepare()
+	there(2)
+	first()
+	first = prepare()
+	there(2)
+	if _, err := run(t, s, `{"do":"token"}`); err != nil {
+		t.Fatal(err)
+	}
+	there(2)
+	if _, err := run(t, s, `{"do":"exit","n":3}`); err == nil {
+		t.Fatal("it lives")
+	}
+	there(1)
+	first()
+	first = prepare()
+	there(2)
+	dead := s.idle[0]
+	dead.kill()
+	second()
+	second = prepare()
+	there(2)
+	if s.idle[0] == dead || s.idle[1] == dead {
+		t.Error("a dead worker is still there")
+	}
+	first()
+	second()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Prepare(t.Context()); sdk.AsError(err).Class != sdk.ClassCancelled {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
 // TestCloseOfWorkers ends attempts, and leaves no process and no file.
 func TestCloseOfWorkers(t *testing.T) {
 	t.Parallel()
@@ -203,6 +257,10 @@ func TestWorkerStartFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
+	_, err = w.Prepare(t.Context())
+	if e := sdk.AsError(err); e == nil || e.Code != loader.CodeStart {
+		t.Error(err)
+	}
 	_, err = w.Run(t.Context(), request(`{}`), &recorder{})
 	if e := sdk.AsError(err); e.Class != sdk.ClassInternal || e.Code != loader.CodeStart || e.Message != "module m.wasm: its worker process did not start: there is no such module: 中文" {
 		t.Error(err)
@@ -257,6 +315,28 @@ func TestEscape(t *testing.T) {
 				t.Errorf("with %s the log says %q", kinds[used].name, log.String())
 			}
 		})
+	}
+}
+
+// TestTheLogNamesTheConfinement: at warn where something is missing, once.
+func TestTheLogNamesTheConfinement(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind, abi int
+		want      string
+	}{
+		{0, 6, `[DEBUG] subprocess: modules run in worker processes: landlock_abi=6 seccomp=true namespaces="user, pid, net and ipc namespaces"`},
+		{1, 1, `[DEBUG] subprocess: modules run in worker processes: landlock_abi=1 seccomp=true namespaces="pid, net and ipc namespaces"`},
+		{2, 6, `[WARN]  subprocess: modules run in worker processes: landlock_abi=6 seccomp=true namespaces="no namespaces"`},
+		{0, 0, `[WARN]  subprocess: modules run in worker processes: landlock_abi=0 seccomp=true namespaces="user, pid, net and ipc namespaces"`},
+	} {
+		var log bytes.Buffer
+		l := New(Options{Logger: hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Debug, DisableTime: true})})
+		l.tellConfinement(int32(c.kind), c.abi)
+		l.tellConfinement(int32(c.kind), c.abi)
+		if got := strings.TrimSpace(log.String()); got != c.want {
+			t.Errorf("%s, Landlock %d: %s", kinds[c.kind].name, c.abi, got)
+		}
 	}
 }
 

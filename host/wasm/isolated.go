@@ -61,11 +61,19 @@ func (p *plugin) isolate(stepType string, limits loader.Limits) (sdk.Step, error
 		}
 		p.isolated[limits] = w
 	}
-	return sdk.StepFunc(func(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.Response, error) {
-		own := *req
-		own.StepType = stepType
-		return w.Run(ctx, &own, host)
-	}), nil
+	return isolatedStep{w, stepType}, nil
+}
+
+// isolatedStep is one step type of what workers run.
+type isolatedStep struct {
+	loader.Isolated
+	stepType string
+}
+
+func (s isolatedStep) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.Response, error) {
+	own := *req
+	own.StepType = s.stepType
+	return s.Isolated.Run(ctx, &own, host)
 }
 
 func (p *plugin) start(limits loader.Limits) (isolated, error) {
