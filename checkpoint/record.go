@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -194,10 +195,13 @@ type AttributeDigest struct {
 	Expression string `json:"expression"` // 32 hex digits over the canonical expression
 }
 
+// AttributeHash is a digest as an AttributeDigest has it.
+func AttributeHash(d sdk.Digest) string { return hex.EncodeToString(d[:16]) }
+
 // NamedDigest is one named part of a local key: "var.topic", "config", "when".
 type NamedDigest struct {
 	Name   string `json:"name"`
-	Digest string `json:"digest"` // 32 hex digits
+	Digest string `json:"digest"` // its short form
 }
 
 // UpstreamDigest is one entry of a lineage.

@@ -25,6 +25,35 @@ func ValueDigest(v json.RawMessage) (sdk.Digest, error) {
 	return d.value(), nil
 }
 
+// Member is one member of an object, with the ValueDigest of its value.
+type Member struct {
+	Name   string
+	Digest sdk.Digest
+}
+
+// MemberDigests is ValueDigest, and of an object also the digests of its members,
+// by name; of another value there are none.
+func MemberDigests(v json.RawMessage) (sdk.Digest, []Member, error) {
+	if err := sdk.CheckJSON(v); err != nil {
+		return sdk.Digest{}, nil, err
+	}
+	d := digester{b: v}
+	whole := d.value()
+	if !isObject(v) {
+		return whole, nil, nil
+	}
+	ms := make([]Member, len(d.top))
+	for i, m := range d.top {
+		ms[i] = Member{string(m.key), m.digest}
+	}
+	return whole, ms, nil
+}
+
+func isObject(v []byte) bool {
+	v = bytes.TrimLeft(v, " \t\r\n")
+	return len(v) > 0 && v[0] == '{'
+}
+
 // ObjectDigest is the ValueDigest of an object whose members are already
 // digested.
 func ObjectDigest(members map[string]sdk.Digest) sdk.Digest {
@@ -84,6 +113,7 @@ type digester struct {
 	p     int
 	buf   []byte
 	blobs []sdk.Blob // references met on the way
+	top   []member   // of the object that ended last
 }
 
 type member struct {
@@ -165,6 +195,7 @@ func (d *digester) object() sdk.Digest {
 			if reference {
 				d.reference(d.b[from:d.p])
 			}
+			d.top = ms
 			return objectDigest(d.buf, ms)
 		case ',':
 			d.p++

@@ -297,7 +297,25 @@ func (r *run) newRecord(w *work) *checkpoint.Record {
 		Producer: checkpoint.Producer{Run: s.record.ID, Step: r.address(w.unit), Attempt: int(w.attempt), Started: w.started.UTC()},
 		Timeout:  st.timeout, Usage: w.usage,
 	}
+	rec.Context.Inputs = r.attributes(w)
 	return rec
+}
+
+// attributes tells the attributes of w's input apart from those of another time.
+func (r *run) attributes(w *work) []checkpoint.AttributeDigest {
+	if len(w.members) == 0 {
+		return nil
+	}
+	as := make([]checkpoint.AttributeDigest, len(w.members))
+	for k, m := range w.members {
+		as[k] = checkpoint.AttributeDigest{Name: m.Name, Value: checkpoint.AttributeHash(m.Digest)}
+		for _, a := range r.s.expressions[w.step] {
+			if a.Name == m.Name {
+				as[k].Expression = a.Expression
+			}
+		}
+	}
+	return as
 }
 
 // parts names the parts of w's local key, for differences.

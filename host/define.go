@@ -19,6 +19,7 @@ func (s *session) define() error {
 	n := len(s.f.steps)
 	s.defs, s.bases = make([]recovery.Definition, n), make([]checkpoint.Fingerprint, n)
 	s.parts = make([][]checkpoint.NamedDigest, n)
+	s.expressions = make([][]checkpoint.AttributeDigest, n)
 	locals := make([]checkpoint.Fingerprint, n)
 	wrong := make([]hcl.Diagnostics, n)
 	diags := s.checkConfigs()
@@ -55,6 +56,9 @@ func (s *session) defineStep(i int) (checkpoint.Fingerprint, hcl.Diagnostics) {
 	}
 	world, diags := s.worldParts(&st.grant)
 	s.parts[i] = identity(&id)
+	for _, a := range id.Attributes {
+		s.expressions[i] = append(s.expressions[i], checkpoint.AttributeDigest{Name: a.Name, Expression: checkpoint.AttributeHash(a.Expression)})
+	}
 	base := checkpoint.NewHasher("engine/base/1")
 	base.Digest(s.f.artifacts[st.Plugin].Digest)
 	base.String(st.StepType)

@@ -67,33 +67,34 @@ var _ evaluator = (*hcl.Evaluator)(nil)
 // session is one flow with values, the run it belongs to, and the plan: what
 // Plan shows and Apply carries out.
 type session struct {
-	h         *Host
-	f         *Flow
-	eval      evaluator
-	secrets   *secrets              // nil: the flow has none
-	record    *checkpoint.RunRecord // the run to be opened or continued
-	previous  *checkpoint.RunRecord // the newest run with these values; nil = none
-	continued bool
-	defs      []recovery.Definition
-	bases     []checkpoint.Fingerprint   // of the content keys
-	parts     [][]checkpoint.NamedDigest // of the local keys, so that a difference can be named
-	configs   []json.RawMessage          // by plugin; nil where a secret is not known yet
-	trees     trees                      // what lies in mounts
-	index     *checkpoint.Index
-	heads     []*checkpoint.Head
-	options   recovery.Options
-	plan      *recovery.Plan
-	policies  []stepPolicy
-	chain     []checkpoint.RunID // the runs of the chain, this one included, oldest first
-	past      past
-	tries     map[string]int32          // by address: attempts already made in the run
-	reruns    map[int32]map[string]bool // by step: the instances that were asked for; nil = all
-	narrowed  map[int32]map[string]bool // by step of which only some instances are to end: those
-	below     map[int32]string          // by step that --from makes run: the step it named
-	given     given
-	ended     func(hcl.Upstream)
-	replay    *Recording
-	blocked   map[int32]*sdk.Error // steps that must not start again without a person
+	h           *Host
+	f           *Flow
+	eval        evaluator
+	secrets     *secrets              // nil: the flow has none
+	record      *checkpoint.RunRecord // the run to be opened or continued
+	previous    *checkpoint.RunRecord // the newest run with these values; nil = none
+	continued   bool
+	defs        []recovery.Definition
+	bases       []checkpoint.Fingerprint       // of the content keys
+	parts       [][]checkpoint.NamedDigest     // of the local keys, so that a difference can be named
+	expressions [][]checkpoint.AttributeDigest // of the attributes of the inputs, without their values
+	configs     []json.RawMessage              // by plugin; nil where a secret is not known yet
+	trees       trees                          // what lies in mounts
+	index       *checkpoint.Index
+	heads       []*checkpoint.Head
+	options     recovery.Options
+	plan        *recovery.Plan
+	policies    []stepPolicy
+	chain       []checkpoint.RunID // the runs of the chain, this one included, oldest first
+	past        past
+	tries       map[string]int32          // by address: attempts already made in the run
+	reruns      map[int32]map[string]bool // by step: the instances that were asked for; nil = all
+	narrowed    map[int32]map[string]bool // by step of which only some instances are to end: those
+	below       map[int32]string          // by step that --from makes run: the step it named
+	given       given
+	ended       func(hcl.Upstream)
+	replay      *Recording
+	blocked     map[int32]*sdk.Error // steps that must not start again without a person
 }
 
 // inputs are the values of a flow's variables, and what evaluates with them.

@@ -43,6 +43,7 @@ type work struct {
 	input   json.RawMessage
 	config  json.RawMessage
 	inputs  sdk.Digest
+	members []checkpoint.Member // of inputs
 	reason  string
 	effect  checkpoint.Fingerprint
 	idem    string // idempotency key
@@ -344,12 +345,12 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 	if !w.evaluated(up, diags) {
 		return false
 	}
-	digest, err := checkpoint.ValueDigest(identity)
+	digest, members, err := checkpoint.MemberDigests(identity)
 	if err != nil {
 		w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Message: "input cannot be carried as JSON: " + err.Error()})
 		return false
 	}
-	w.inputs = digest
+	w.inputs, w.members = digest, members
 	var order []sdk.Digest
 	for k, ref := range r.refs(w) {
 		if ref.Order {

@@ -91,6 +91,7 @@ type sideStep struct {
 	Cost       checkpoint.Cost `json:"cost,omitzero"`
 	Error      *sdk.Error      `json:"error,omitempty"`
 	seq        checkpoint.Seq
+	inputs     []checkpoint.AttributeDigest
 }
 
 func newSide(s *story) *side {
@@ -137,7 +138,7 @@ func (x *side) read(ctx context.Context, store checkpoint.Store) (err error) {
 		if err != nil {
 			return exit(exitStore, "%w", err)
 		}
-		st.Input, st.InputHead, st.Output = r.Context.Input, r.Context.InputHead, r.Output
+		st.Input, st.InputHead, st.Output, st.inputs = r.Context.Input, r.Context.InputHead, r.Output, r.Context.Inputs
 		if r.Outcome != checkpoint.Succeeded || !r.HasData() {
 			continue
 		}
@@ -187,7 +188,8 @@ type stepDiff struct {
 	StateChanged  bool      `json:"state_changed"`
 	InputChanged  bool      `json:"input_changed"`
 	AnswerChanged bool      `json:"answer_changed"`
-	A             *sideStep `json:"a,omitempty"` // absent: the run does not have the step
+	Attributes    []string  `json:"attributes_changed,omitempty"` // of the input, by name
+	A             *sideStep `json:"a,omitempty"`                  // absent: the run does not have the step
 	B             *sideStep `json:"b,omitempty"`
 }
 
@@ -211,12 +213,35 @@ func compareRuns(ctx context.Context, store checkpoint.Store, a, b *side) (*runD
 		if s.A != nil && s.B != nil {
 			s.StateChanged = succeeded(s.A) != succeeded(s.B) || !succeeded(s.A) && s.A.State != s.B.State
 			s.InputChanged = s.A.Input != s.B.Input
+			if s.InputChanged {
+				s.Attributes = changedAttributes(s.A.inputs, s.B.inputs)
+			}
 			s.AnswerChanged = s.A.Output != s.B.Output
 			s.Same = !s.StateChanged && !s.InputChanged && !s.AnswerChanged
 		}
 		d.steps = append(d.steps, s)
 	}
 	return d, nil
+}
+
+// changedAttributes names the attributes of an input whose values differ, or that
+// one of the two lacks.
+func changedAttributes(a, b []checkpoint.AttributeDigest) (names []string) {
+	was := map[string]string{}
+	for _, x := range a {
+		was[x.Name] = x.Value
+	}
+	for _, x := range b {
+		if was[x.Name] != x.Value {
+			names = append(names, x.Name)
+		}
+		delete(was, x.Name)
+	}
+	for name := range was {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 func succeeded(s *sideStep) bool { return s.State == "succeeded" || s.State == "reused" }
@@ -396,7 +421,11 @@ func (d *runDiff) writeStep(w io.Writer, s *stepDiff) {
 		what = append(what, s.A.State+" → "+s.B.State)
 	}
 	if s.InputChanged {
-		what = append(what, fmt.Sprintf("input %s → %s", shortOr(s.A.Input), shortOr(s.B.Input)))
+		input := fmt.Sprintf("input %s → %s", shortOr(s.A.Input), shortOr(s.B.Input))
+		if len(s.Attributes) > 0 {
+			input += " (" + oneLine(strings.Join(s.Attributes, ", ")) + ")"
+		}
+		what = append(what, input)
 	}
 	if s.AnswerChanged {
 		what = append(what, fmt.Sprintf("answer %s → %s", shortOr(s.A.Output), shortOr(s.B.Output)))
