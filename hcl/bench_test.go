@@ -259,3 +259,20 @@ func BenchmarkHostile(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBombs is how soon each of them is defused in each form, and what memory
+// it asks for on the way: within a second of CPU and 256 MiB.
+func BenchmarkBombs(b *testing.B) {
+	for name, c := range bombs() {
+		for form, dir := range c.forms(b) {
+			b.Run(name+"/"+form, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if ds := defuse(dir); !hasCode(ds, c.code) {
+						b.Fatal(c.code)
+					}
+				}
+			})
+		}
+	}
+}

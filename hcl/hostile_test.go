@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // TestHostileFiles: every file ends in an ordinary diagnostic of its own kind.
@@ -106,13 +108,16 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// TestBombs: small texts that would make much of little, where HCL itself would
-// not come back or would end the process.
-func TestBombs(t *testing.T) {
-	t.Parallel()
-	input := func(expr string) string {
-		return "step \"a\" {\n uses = plugin.p.run\n input = { v = " + expr + " }\n}\n"
-	}
+// bomb is a flow whose step a has this expression in its input.
+func bomb(expr string) string {
+	return "step \"a\" {\n uses = plugin.p.run\n input = { v = " + expr + " }\n}\n"
+}
+
+// bombs are small texts that would make much of little, where HCL itself would not
+// come back or would end the process, and the code of the diagnostic that they end
+// in. Of those that are one expression, it is given alone too.
+func bombs() map[string]bombCase {
+	input := bomb
 	var doubling strings.Builder
 	doubling.WriteString("locals {\n l0 = [1, 2]\n")
 	for i := range 63 {
@@ -127,7 +132,7 @@ func TestBombs(t *testing.T) {
 	for range 60 {
 		shared = "[for x in " + shared + " : [x, x]]"
 	}
-	cases := map[string]struct{ src, code string }{
+	cases := map[string]bombCase{
 		"terms":             {input("1" + strings.Repeat("+1", 1_000_000)), "expression-too-long"},
 		"parens":            {input(strings.Repeat("(", 100_000) + "1" + strings.Repeat(")", 100_000)), "nesting-too-deep"},
 		"brackets":          {input(strings.Repeat("[", 300) + strings.Repeat("]", 300)), "nesting-too-deep"},
@@ -166,16 +171,70 @@ func TestBombs(t *testing.T) {
 		"can hides no bomb": {input(`can([for i in range(1000) : [for j in range(1000) : j]])`), "evaluation-limit"},
 		"nested equality":   {input("[for i in range(1000) : [for j in range(1000) : range(1000) == range(1000)]]"), "evaluation-limit"},
 	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if _, ds := parse1(c.src); !hasCode(ds, c.code) {
-				for i := range ds {
-					ds[i].Detail = shorten([]byte(ds[i].Detail), 300)
+	return cases
+}
+
+type bombCase struct{ src, code string }
+
+// expression is what the flow has in its input; "" where more than that matters.
+func (c bombCase) expression() string {
+	before, after, _ := strings.Cut(bomb("\x00"), "\x00")
+	expr, begins := strings.CutPrefix(c.src, before)
+	expr, ends := strings.CutSuffix(expr, after)
+	if !begins || !ends || strings.Contains(expr, "local.") {
+		return ""
+	}
+	return expr
+}
+
+// forms are the flow as it is, with the expression in a string of JSON, and in a
+// template file.
+func (c bombCase) forms(t testing.TB) map[string]string {
+	dirs := map[string]string{"native": t.TempDir()}
+	write(t, dirs["native"], "flow.hcl", header+c.src)
+	if expr := c.expression(); expr != "" {
+		dirs["json"], dirs["template"] = t.TempDir(), t.TempDir()
+		text, err := sdk.Marshal("${" + expr + "}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, dirs["json"], "head.hcl", header)
+		write(t, dirs["json"], "flow.hcl.json", `{"step":{"a":{"uses":"plugin.p.run","input":{"v":`+string(text)+`}}}}`)
+		write(t, dirs["template"], "flow.hcl", header+bomb(`templatefile("bomb.tmpl", {})`))
+		write(t, dirs["template"], "bomb.tmpl", "${"+expr+"}")
+	}
+	return dirs
+}
+
+// defuse reads and checks a flow and, if nothing is found, evaluates its input.
+func defuse(dir string) Diagnostics {
+	w, ds := Load(dir)
+	if ds.HasErrors() {
+		return ds
+	}
+	v, ds := w.Bind(BindOptions{})
+	if ds.HasErrors() {
+		return ds
+	}
+	_, ds = w.Evaluator(v, testRun).Input(0, Scope{})
+	return ds
+}
+
+// TestBombs: each ends in an ordinary diagnostic, whatever it is hidden in.
+func TestBombs(t *testing.T) {
+	t.Parallel()
+	for name, c := range bombs() {
+		for form, dir := range c.forms(t) {
+			t.Run(name+"/"+form, func(t *testing.T) {
+				t.Parallel()
+				if ds := defuse(dir); !hasCode(ds, c.code) {
+					for i := range ds {
+						ds[i].Detail = shorten([]byte(ds[i].Detail), 300)
+					}
+					t.Errorf("want a diagnostic %s, got %s", c.code, explain(ds))
 				}
-				t.Errorf("want a diagnostic %s, got %s", c.code, explain(ds))
-			}
-		})
+			})
+		}
 	}
 }
 
