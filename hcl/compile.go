@@ -231,6 +231,8 @@ func (c *compiler) object(t *hclsyntax.ObjectConsExpr) {
 		} else if k, ok := it.KeyExpr.(*hclsyntax.ObjectConsKeyExpr); ok {
 			if tr, ok := k.Wrapped.(*hclsyntax.ScopeTraversalExpr); ok && !k.ForceNonLiteral {
 				c.ds.errorf("ambiguous-key", tr.SrcRange, "Ambiguous key", "To use the value of %s as the key, put it in parentheses: (%[1]s).", traversalText(tr.Traversal))
+				it.KeyExpr = &hclsyntax.LiteralValueExpr{Val: cty.UnknownVal(cty.String), SrcRange: tr.SrcRange}
+				it.ValueExpr = c.expr(it.ValueExpr)
 				continue
 			}
 			k.Wrapped = c.key(k.Wrapped)
