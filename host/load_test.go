@@ -92,6 +92,28 @@ func TestTheStrongestIsolationCounts(t *testing.T) {
 	}
 }
 
+// TestCeilings: a sandbox can ask for as much as the ceiling and no more.
+func TestCeilings(t *testing.T) {
+	t.Parallel()
+	for what, set := range map[string]func(sb *hcl.Sandbox, to int64) (most int64){
+		"memory":     func(sb *hcl.Sandbox, to int64) int64 { sb.Memory = to; return loader.MaxMemory },
+		"output_max": func(sb *hcl.Sandbox, to int64) int64 { sb.OutputMax = to; return loader.MaxResponse },
+		"log_max":    func(sb *hcl.Sandbox, to int64) int64 { sb.LogMax = to; return loader.MaxStderr },
+	} {
+		sb := &hcl.Sandbox{}
+		most := set(sb, 1)
+		if set(sb, most); len(second(narrow(grant{}, sb))) != 0 {
+			t.Errorf("%s of the ceiling is refused", what)
+		}
+		set(sb, most+1)
+		if ds := second(narrow(grant{}, sb)); len(ds) != 1 || ds[0].Code != "limit-above-ceiling" || ds[0].Summary != what+" is more than an attempt can have" {
+			t.Errorf("%s above its ceiling: %v", what, ds)
+		}
+	}
+}
+
+func second[A, B any](_ A, b B) B { return b }
+
 // failingLoader cannot load for as long as it is told, and counts. Its calls
 // come one after the other.
 type failingLoader struct {

@@ -14,6 +14,9 @@ const (
 	MaxManifest     = 256 << 10
 )
 
+// MaxMemoryMB is the most memory that a module can have, in MiB.
+const MaxMemoryMB = 1024
+
 // Manifest is a plugin's description of itself. It lies in the module's
 // ManifestSection or beside the artifact as NAME.step.json; nothing of the
 // plugin runs to read it.
@@ -26,8 +29,8 @@ type Manifest struct {
 	Config  json.RawMessage     `json:"config,omitempty"` // JSON Schema of the plugin's config
 	// Capabilities are what the plugin cannot work without, and why.
 	Capabilities []Capability `json:"capabilities,omitempty"`
-	MemoryMB     int          `json:"memory_mb,omitempty"`
-	IO           string       `json:"io,omitempty"` // "json" (default) or "raw"
+	MemoryMB     int          `json:"memory_mb,omitempty"` // of a module, at most MaxMemoryMB. Defaults to the host's
+	IO           string       `json:"io,omitempty"`        // "json" (default) or "raw"
 	Concurrent   bool         `json:"concurrent,omitempty"`
 }
 
@@ -127,6 +130,8 @@ func ParseManifest(b []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("manifest: io %q: want json or raw", m.IO)
 	case m.MemoryMB < 0:
 		return nil, fmt.Errorf("manifest: memory_mb %d is negative", m.MemoryMB)
+	case m.MemoryMB > MaxMemoryMB:
+		return nil, fmt.Errorf("manifest: memory_mb %d, the most that a module can have is %d", m.MemoryMB, MaxMemoryMB)
 	}
 	for i, c := range m.Capabilities {
 		if err := c.check(); err != nil {

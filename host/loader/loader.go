@@ -81,6 +81,13 @@ const (
 	DefaultGrace     = 5 * time.Second
 )
 
+// Ceilings: the most that a flow or manifest can ask for.
+const (
+	MaxMemory   = sdk.MaxMemoryMB << 20
+	MaxResponse = 64 << 20
+	MaxStderr   = 64 << 20
+)
+
 // WithDefaults fills the zero fields.
 func (l Limits) WithDefaults() Limits {
 	def(&l.Memory, DefaultMemory)

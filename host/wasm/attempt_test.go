@@ -101,6 +101,34 @@ func howAnAttemptEnds(t *testing.T, o Options) {
 	}
 }
 
+// TestDefaultLimits: what an attempt may use where nothing is said, and fuel,
+// which has no default.
+func TestDefaultLimits(t *testing.T) {
+	t.Parallel()
+	eachLevel(t, func(t *testing.T, o Options) {
+		_, p := load(t, newLoader(t, o), "testdata/guests/probe.wasm")
+		for do, want := range map[string]struct {
+			limits     loader.Limits
+			input      string // more of it
+			code, text string
+		}{
+			"memory":         {code: "memory", text: "more than 64 MiB"},
+			"write too much": {code: "output_too_large", text: "16777216"},
+			"stderr flood":   {code: "stderr_too_large", text: "1048576"},
+			"call":           {input: strings.Repeat("x", loader.DefaultRequest), code: "request_too_large", text: "the limit is 16777216"},
+			"spin":           {limits: loader.Limits{Fuel: 3_000_000}, code: "fuel", text: "3000000"},
+		} {
+			t.Run(do, func(t *testing.T) {
+				t.Parallel()
+				_, err := stepOf(t, p, "run", want.limits).Run(t.Context(), request(`{"do":"`+do+`","x":"`+want.input+`"}`), okHost)
+				if e := sdk.AsError(err); e == nil || e.Class != sdk.ClassResourceExhausted || e.Code != want.code || !strings.Contains(e.Message, want.text) {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
 func TestCallFileOperations(t *testing.T) {
 	t.Parallel()
 	var rec recorder

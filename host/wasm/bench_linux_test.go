@@ -113,6 +113,13 @@ func BenchmarkHeartbeat(b *testing.B) {
 				speaks(b, path)
 				_, p := load(b, l, path)
 				s := stepOf(b, p, "run", loader.Limits{})
+				if s, ok := s.(loader.Preparer); ok {
+					release, err := s.Prepare(context.Background())
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer release()
+				}
 				var worst, late time.Duration
 				for b.Loop() {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Second)

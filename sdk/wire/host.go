@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -63,7 +64,7 @@ func (c *Client) Run(ctx context.Context, req *sdk.Request, host sdk.Host, l Lim
 	}
 	if int64(len(b)) > l.Request {
 		return nil, &sdk.Error{Class: sdk.ClassResourceExhausted, Code: "request_too_large",
-			Message: "the request is larger than the limit; pass less, or a reference"}
+			Message: fmt.Sprintf("a request of %d bytes, the limit is %d; pass less, or a reference", len(b), l.Request)}
 	}
 	// The stream outlives ctx by the grace period.
 	sctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -6,6 +6,7 @@ const std = @import("std");
 
 extern "engine_v1" fn read(to: [*]u8) void;
 extern "engine_v1" fn write(from: [*]const u8, n: usize) void;
+extern "engine_v1" fn call(from: [*]const u8, n: usize) usize;
 
 const Word = struct { word: []const u8, count: usize };
 
@@ -20,8 +21,9 @@ fn run(n: usize) !void {
     read(message.ptr);
     const Request = struct { input: struct { text: []const u8, least: usize = 1 } };
     const parsed = std.json.parseFromSlice(Request, a, message, .{ .ignore_unknown_fields = true }) catch {
-        return respond(a, .{ .@"error" = .{ .class = "invalid_input", .message = "want a string", .path = "/text" } });
+        return refuse(a, "want a string", "/text");
     };
+    if (parsed.value.input.least < 1) return refuse(a, "want a whole number from 1", "/least");
     var words = std.ArrayList(Word).init(a);
     var total: usize = 0;
     var it = std.mem.tokenizeAny(u8, parsed.value.input.text, " \t\r\n");
@@ -39,7 +41,14 @@ fn run(n: usize) !void {
     for (words.items) |w| {
         if (w.count >= parsed.value.input.least) try kept.append(w);
     }
+    const say = "{\"op\":\"log\",\"level\":\"info\",\"message\":\"the words are counted\"}";
+    const reply = try a.alloc(u8, call(say, say.len));
+    read(reply.ptr); // {"ok":{}}
     try respond(a, .{ .output = .{ .total = total, .words = kept.items } });
+}
+
+fn refuse(a: std.mem.Allocator, message: []const u8, path: []const u8) !void {
+    try respond(a, .{ .@"error" = .{ .class = "invalid_input", .message = message, .path = path } });
 }
 
 fn respond(a: std.mem.Allocator, value: anytype) !void {
