@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -200,7 +201,8 @@ func (s *session) upstream(refs []recovery.Ref, lineage []sdk.Digest) []checkpoi
 
 // identity names the parts of a local key, for differences.
 func identity(id *hcl.Identity) []checkpoint.NamedDigest {
-	ns := make([]checkpoint.NamedDigest, 0, 4+len(id.Attributes)+len(id.Values))
+	var few [12]checkpoint.NamedDigest // a run keeps the parts of every step: no room to spare in them
+	ns := few[:0]
 	add := func(name string, d sdk.Digest) {
 		if !d.IsZero() {
 			ns = append(ns, checkpoint.NamedDigest{Name: name, Digest: d.Short()})
@@ -221,7 +223,7 @@ func identity(id *hcl.Identity) []checkpoint.NamedDigest {
 	add("output_type", id.Type)
 	add("salt", id.Salt)
 	add("plugin config", id.Config)
-	return ns
+	return slices.Clone(ns)
 }
 
 func version(f *Flow, plugin int) string {
