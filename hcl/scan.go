@@ -55,11 +55,7 @@ type opened struct {
 	lineStart bool   // of a heredoc: nothing but text came on this line yet
 }
 
-// scan returns the bound that src goes beyond, and where.
-func scan(src []byte, what scanKind) (limit, int) {
-	return newScanner(src, what).run()
-}
-
+// run returns the bound that the text goes beyond, and where.
 func (s *scanner) run() (limit, int) {
 	for s.p < len(s.b) && s.found == withinLimits {
 		s.step()
