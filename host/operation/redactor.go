@@ -42,15 +42,6 @@ type form struct {
 // named is a value that a secret has or had.
 type named struct{ name, value string }
 
-// NewRedactor makes a Redactor of secrets by name.
-func NewRedactor(values map[string]string) *Redactor {
-	secrets := make([]named, 0, len(values))
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		secrets = append(secrets, named{name, values[name]})
-	}
-	return newRedactor(secrets)
-}
-
 // With returns a Redactor that masks this value of a secret too: r itself if it
 // does already. Values that the secret had before stay masked.
 func (r *Redactor) With(name, value string) *Redactor {

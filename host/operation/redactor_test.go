@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -20,10 +21,19 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
+// redactorOf makes a Redactor of secrets by name.
+func redactorOf(values map[string]string) *Redactor {
+	secrets := make([]named, 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		secrets = append(secrets, named{name, values[name]})
+	}
+	return newRedactor(secrets)
+}
+
 func TestEverySpellingIsMasked(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"plainsecret", `p"a\s/s<>&`, "ключ пароль 🏴", "a b+c=d&e/f?g", "-----x-----\x01\x7f", "0123456789"} {
-		r := NewRedactor(map[string]string{"k": value})
+		r := redactorOf(map[string]string{"k": value})
 		js, _ := json.Marshal(value)
 		nested, _ := json.Marshal(string(js))
 		ascii := ""
@@ -55,7 +65,7 @@ func TestEverySpellingIsMasked(t *testing.T) {
 func TestLinesAndWeakSecrets(t *testing.T) {
 	t.Parallel()
 	const pem = "-----BEGIN KEY-----\r\nAAAABBBBCCCC\r\nDDDDEEEEFFFF\r\nab\r\n-----END KEY-----\n"
-	r := NewRedactor(map[string]string{"pem": pem, "flag": "true", "empty": "", "port": "8080\n", "same": "DDDDEEEEFFFF"})
+	r := redactorOf(map[string]string{"pem": pem, "flag": "true", "empty": "", "port": "8080\n", "same": "DDDDEEEEFFFF"})
 	if d := cmp.Diff([]string{"empty", "flag", "port"}, r.Weak()); d != "" {
 		t.Error(d)
 	}
@@ -83,7 +93,7 @@ func TestLinesAndWeakSecrets(t *testing.T) {
 
 func TestTheLongerSecretWins(t *testing.T) {
 	t.Parallel()
-	r := NewRedactor(map[string]string{"short": "abcdefgh", "long": "abcdefgh-ijkl"})
+	r := redactorOf(map[string]string{"short": "abcdefgh", "long": "abcdefgh-ijkl"})
 	if got := r.Text("abcdefgh abcdefgh-ijkl abcdefgh-ijk"); got != "(secret short) (secret long) (secret short)-ijk" {
 		t.Error(got)
 	}
@@ -91,7 +101,7 @@ func TestTheLongerSecretWins(t *testing.T) {
 
 func TestJSONStaysJSON(t *testing.T) {
 	t.Parallel()
-	r := NewRedactor(map[string]string{"k": "nabcdefg\"h", "n": "1234567890"})
+	r := redactorOf(map[string]string{"k": "nabcdefg\"h", "n": "1234567890"})
 	for in, want := range map[string]string{
 		`{"a":"nabcdefg\"h","b":[ 1.50 ]}`:   `{"a":"(secret k)","b":[ 1.50 ]}`,
 		`["\nabcdefg\"h"]`:                   `["\nabcdefg\"h"]`, // the n belongs to the escape
@@ -111,7 +121,7 @@ func TestJSONStaysJSON(t *testing.T) {
 // whole would have masked, and nothing of a secret passes before its end.
 func TestStreamEqualsWhole(t *testing.T) {
 	t.Parallel()
-	r := NewRedactor(map[string]string{"a": "abababab", "b": "ababababcc", "c": "line-one\nline-two\n"})
+	r := redactorOf(map[string]string{"a": "abababab", "b": "ababababcc", "c": "line-one\nline-two\n"})
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "abababab", "ababababcc", "c", "line-one", "\n", "line-two", "YWJhYmFiYWI", "61626162", "x"}), 0, 30).Draw(t, "text")
 		text := strings.Join(pieces, "")
@@ -146,7 +156,7 @@ func FuzzRedactor(f *testing.F) {
 	f.Add("12345678", `{"n":123456789}`)
 	f.Add("(secret k)", `x (secret k)`)
 	f.Fuzz(func(t *testing.T, value, text string) {
-		r := NewRedactor(map[string]string{"k": value})
+		r := redactorOf(map[string]string{"k": value})
 		out := r.JSON([]byte(text))
 		if sdk.CheckJSON([]byte(text)) == nil && sdk.CheckJSON(out) != nil && !strings.Contains(string(out), `(secret k)`) {
 			t.Errorf("%s became %s", text, out)
@@ -159,7 +169,7 @@ func FuzzRedactor(f *testing.F) {
 }
 
 func BenchmarkRedactor(b *testing.B) {
-	r := NewRedactor(map[string]string{"a": strings.Repeat("secret-", 6), "b": "another secret value"})
+	r := redactorOf(map[string]string{"a": strings.Repeat("secret-", 6), "b": "another secret value"})
 	text := bytes.Repeat([]byte(`{"role":"assistant","content":"Nothing of a secret in here, as a rule."},`), 1<<14)
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
