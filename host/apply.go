@@ -43,6 +43,7 @@ type Failure struct {
 	Step     string
 	Attempts int // 0: it failed before an attempt began, its input could not be made
 	Error    *sdk.Error
+	Place    hcl.Range // where the part of the input is written that the step refused; zero unless it named one
 }
 
 // Apply runs what must run. The error is a *UsageError, hcl.Diagnostics of the

@@ -87,7 +87,11 @@ func (r *run) noted(c command) {
 			}
 		} else {
 			r.counts.Failed++
-			r.failures = append(r.failures, Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err})
+			f := Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err}
+			if c.err.Class == sdk.ClassInvalidInput && c.err.Path != "" {
+				f.Place = r.s.f.wf.InputPlace(int(i), c.err.Path)
+			}
+			r.failures = append(r.failures, f)
 		}
 		*res = result{state: sdk.Failed, err: c.err, attempts: c.attempt}
 		if f := r.fanouts[i]; f != nil && u.inst < 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host"
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // uiVersion is the version of the JSON views. Unknown fields are to be ignored;
@@ -373,8 +374,14 @@ func (v *textApply) failures(res *host.Result) {
 			after = " before an attempt began"
 		}
 		fmt.Fprintf(w, "\n%s failed%s: %s\n", oneLine(f.Step), after, indented(f.Error.Error()))
-		if f.Error.Path != "" {
-			fmt.Fprintf(w, "  at %s of its input\n", escape(f.Error.Path))
+		switch path := escape(f.Error.Path); {
+		case path == "":
+		case f.Place != hcl.Range{}:
+			fmt.Fprintf(w, "  at %s of its input, %s\n", path, f.Place)
+		case f.Error.Class == sdk.ClassInvalidInput:
+			fmt.Fprintf(w, "  at %s of its input\n", path)
+		default:
+			fmt.Fprintf(w, "  at %s of its output\n", path)
 		}
 		if f.Error.Stderr != "" {
 			fmt.Fprintf(w, "  last lines of its stderr:\n    %s\n", strings.ReplaceAll(escape(strings.TrimSpace(f.Error.Stderr)), "\n", "\n    "))
