@@ -235,6 +235,15 @@ func (r *refExpr) sourceType(f *frame, text json.RawMessage) cty.Type {
 	return ty
 }
 
+// note says where the type of an output comes from, if that may surprise.
+func (r *refExpr) note(ctx *hclv2.EvalContext) string {
+	f := frameOf(ctx)
+	if f == nil || r.kind != refFacet || f.e.promised == nil || f.e.promised[r.index].note == "" {
+		return ""
+	}
+	return " " + f.e.promised[r.index].note
+}
+
 // decoded is the value at the end of the reference.
 func (r *refExpr) decoded(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
 	source := r.source(f)
@@ -316,7 +325,7 @@ func (r *refExpr) follow(v cty.Value, ctx *hclv2.EvalContext) (cty.Value, hclv2.
 			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s is a list and has no attribute %q. Choose an element first: %[1]s[0].%[2]s, or take it of each: %[1]s[*].%[2]s.", where, name)
 		case isAttr && (ty.IsObjectType() || ty.IsMapType()):
 			keys := attributeNames(v)
-			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s has no attribute %q; it has %s.%s", where, name, listOf(keys), DidYouMean(name, keys))
+			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s has no attribute %q; it has %s.%s%s", where, name, listOf(keys), DidYouMean(name, keys), r.note(ctx))
 		case isAttr:
 			return cty.DynamicVal, evalDiag("unsupported-attribute", r, ctx, at, "Unsupported attribute", "%s is %s and has no attribute %q.", where, article(ty.FriendlyName()), name)
 		}

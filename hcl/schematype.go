@@ -14,7 +14,12 @@ import (
 
 // Schemas are the JSON Schemas of a step type's input and output, as its manifest
 // gives them; nil for none.
-type Schemas struct{ Input, Output json.RawMessage }
+type Schemas struct {
+	Input, Output json.RawMessage
+	// Note is a sentence about where Output comes from, for who names what is not
+	// in it; may be "".
+	Note string
+}
 
 // CheckTypes checks what the flow names of outputs, and what inputs hold, against
 // the schemas of the step types that it uses. It needs no values and finds what
@@ -60,6 +65,7 @@ func (w *Workflow) CheckTypes(of func(Use) Schemas) Diagnostics {
 // promise is what manifests say of a step, beside what the flow says.
 type promise struct {
 	out  cty.Type // of one instance
+	note string   // where that comes from
 	loop *loop    // nil without for_each
 }
 
@@ -83,7 +89,8 @@ func (t *typeChecker) promise(i int) {
 		out = cty.DynamicPseudoType
 		// Another step type that answers in its place answers in its own way.
 		if !slices.ContainsFunc(s.Fallbacks, func(f Fallback) bool { return f.Kind == FallbackStep }) {
-			out = parseSchema(t.of(Use{Plugin: s.Plugin, StepType: s.StepType}).Output).promised()
+			schemas := t.of(Use{Plugin: s.Plugin, StepType: s.StepType})
+			out, t.e.promised[i].note = parseSchema(schemas.Output).promised(), schemas.Note
 		}
 	}
 	t.e.promised[i].out = out

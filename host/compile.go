@@ -248,7 +248,11 @@ func (f *Flow) checkStepType(s hcl.Use, effects sdk.Effects, at hcl.Range) hcl.D
 // schemas are those of a step type that the flow uses.
 func (f *Flow) schemas(use hcl.Use) hcl.Schemas {
 	st := f.types[stepTypeKey{use.Plugin, use.StepType}]
-	return hcl.Schemas{Input: st.Input, Output: st.Output}
+	s := hcl.Schemas{Input: st.Input, Output: st.Output}
+	if m := f.artifacts[use.Plugin].Manifest; m != nil && m.Name == "" {
+		s.Note = "Its module has no manifest, so it runs as a raw program, and that is what one leaves. A program that answers by itself says so by a manifest: engine plugin pack adds one."
+	}
+	return s
 }
 
 func badManifest(plugin string, at hcl.Range, err error) hcl.Diagnostic {
