@@ -19,9 +19,22 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
+// applyFlags are the flags of apply.
+type applyFlags struct {
+	flowFlags
+	replay      string
+	yes         bool
+	detailed    bool
+	encrypt     bool
+	keepBytes   string
+	minFree     string
+	concurrency int
+	metrics     string
+	prices      string
+}
+
 func newApply(io streams) *cobra.Command {
-	var f flowFlags
-	var detailed bool
+	var f applyFlags
 	c := &cobra.Command{
 		Use:   "apply [FLOW]",
 		Short: "Run a flow; after a failure, a crash or an edit, run only what must run",
@@ -39,11 +52,8 @@ success, apply runs nothing unless the flow, its plugins or its variables change
   engine apply flow.hcl --json | jq -r 'select(.type=="persisted").step'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if f.concurrency < 0 {
-				return exit(exitUsage, "--concurrency %d is negative", f.concurrency)
-			}
-			if f.replay != "" && (f.run != "" || f.fresh || len(f.rerun)+len(f.from)+len(f.set) > 0) {
-				return exit(exitUsage, "--replay answers all of a run from another; leave out --run, --new, --rerun, --from and --set")
+			if err := f.check(); err != nil {
+				return err
 			}
 			endsGently(c.Context())
 			how, err := chooseProgress(f.progress, io.err, f.json, os.Getenv)
@@ -62,69 +72,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 			if err := confirm(io, l, f.yes); err != nil {
 				return err
 			}
-			budget, err := parseSize(f.keepBytes)
-			if err != nil {
-				return exit(exitUsage, "--keep-bytes: %w", err)
-			}
-			gone := isGone(l.state)
-			store, err := openStore(c.Context(), io, l.state, f.encrypt, f.lockTimeout, l.log)
-			if err != nil {
-				return err
-			}
-			if gone || store.Behind() > 0 {
-				markLost(l.state.dir)
-			}
-			if err := hasRoom(l.state.dir, store, f.minFree); err != nil {
-				return errors.Join(err, store.Close())
-			}
-			sealer, err := store.Sealer(tenant)
-			if err != nil {
-				return errors.Join(storeError(err), store.Close())
-			}
-			if sealer == nil && l.state.keyFrom != "" {
-				plainWarning(io, l.state)
-			}
-			ctx, cancel := context.WithCancelCause(c.Context())
-			defer cancel(nil)
-			now := newLive(l.flow.Workflow().Name, cancel)
-			socket, err := control.Listen(l.state.dir, now, store)
-			if err != nil {
-				l.log.Warn("engine cancel cannot reach this run", "cause", err)
-			} else {
-				defer socket.Close()
-			}
-			j := newJournal(l.state.dir, sealer)
-			m := newMetrics(l.flow.Workflow().Name)
-			res, err := apply(ctx, &f, l, io, store, sealer, host.Observers(j, m, now, v))
-			if err == nil && res.Opened {
-				tidy(ctx, l, store, budget)
-			}
-			if socket != nil {
-				socket.Stop() // the next process's lies in the same place
-			}
-			if cerr := store.Close(); err == nil && cerr != nil {
-				err = exit(exitStore, "%w", cerr)
-			}
-			if jerr := j.Close(); err == nil && jerr != nil {
-				err = exit(exitStore, "%w", jerr)
-			}
-			var unwritten error
-			if f.metrics != "" {
-				unwritten = m.write(f.metrics)
-			}
-			if err != nil {
-				return failure(err, l.flow.Workflow(), v)
-			}
-			v.close()
-			v.result(res)
-			v.outputs(res)
-			if unwritten != nil {
-				return exit(exitStore, "the run is recorded, its metrics are not: %w", unwritten)
-			}
-			if err := outcome(res); err != nil || !detailed || len(res.Degraded)+len(res.Skipped) == 0 {
-				return err
-			}
-			return &exitError{code: exitCovered}
+			return f.apply(c.Context(), l, io, v)
 		},
 	}
 	f.add(c)
@@ -137,7 +85,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	c.Flags().StringVar(&f.prices, "prices", "", "what the tokens of models cost, a JSON `file`: {\"date\": …, \"models\": {\"m\": {\"input\": …, \"output\": …}}} in USD per million; default the list of "+listDate()+" in this engine")
 	c.Flags().StringVar(&f.replay, "replay", "", "answer models, networks and native plugins with what they answered in this `run`; nothing is asked and nothing is kept")
 	c.Flags().BoolVar(&f.yes, "yes", false, "run the steps with effects that --from names again without asking")
-	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 3 if the run succeeded with answers of fallbacks, or without steps that failed and were skipped")
+	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit 3 if the run succeeded with answers of fallbacks, or without steps that failed and were skipped")
 	addEncrypt(c, &f.encrypt)
 	c.Flags().StringVar(&f.keepBytes, "keep-bytes", "", "keep stored outputs up to this `size` together, such as 2GiB; the oldest that no newest run uses go first")
 	c.Flags().StringVar(&f.minFree, "min-free", defaultFree, "start nothing with less than this `size` free on the disk of the state; 0 asks for nothing")
@@ -145,7 +93,97 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	return c
 }
 
-func apply(ctx context.Context, f *flowFlags, l *loaded, io streams, store *pebblestore.Store, sealer *checkpoint.Sealer, seen host.Observer) (*host.Result, error) {
+// check refuses flags that make no sense, alone or together.
+func (f *applyFlags) check() error {
+	if f.concurrency < 0 {
+		return exit(exitUsage, "--concurrency %d is negative", f.concurrency)
+	}
+	if f.replay != "" && (f.run != "" || f.fresh || len(f.rerun)+len(f.from)+len(f.set) > 0) {
+		return exit(exitUsage, "--replay answers all of a run from another; leave out --run, --new, --rerun, --from and --set")
+	}
+	return nil
+}
+
+// apply runs a flow: it opens the state, lets the run be seen and reached while it
+// goes on, and tells how it ended once everything is closed.
+func (f *applyFlags) apply(ctx context.Context, l *loaded, io streams, v applyView) error {
+	budget, err := parseSize(f.keepBytes)
+	if err != nil {
+		return exit(exitUsage, "--keep-bytes: %w", err)
+	}
+	store, sealer, err := f.openState(ctx, l, io)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	now := newLive(l.flow.Workflow().Name, cancel)
+	socket, err := control.Listen(l.state.dir, now, store)
+	if err != nil {
+		l.log.Warn("engine cancel cannot reach this run", "cause", err)
+	} else {
+		defer socket.Close()
+	}
+	j := newJournal(l.state.dir, sealer)
+	m := newMetrics(l.flow.Workflow().Name)
+	res, err := f.runOn(ctx, l, io, store, sealer, host.Observers(j, m, now, v))
+	if err == nil && res.Opened {
+		tidy(ctx, l, store, budget)
+	}
+	if socket != nil {
+		socket.Stop() // the next process's lies in the same place
+	}
+	if cerr := store.Close(); err == nil && cerr != nil {
+		err = exit(exitStore, "%w", cerr)
+	}
+	if jerr := j.Close(); err == nil && jerr != nil {
+		err = exit(exitStore, "%w", jerr)
+	}
+	var unwritten error
+	if f.metrics != "" {
+		unwritten = m.write(f.metrics)
+	}
+	if err != nil {
+		return failure(err, l.flow.Workflow(), v)
+	}
+	v.close()
+	v.result(res)
+	v.outputs(res)
+	if unwritten != nil {
+		return exit(exitStore, "the run is recorded, its metrics are not: %w", unwritten)
+	}
+	if err := outcome(res); err != nil || !f.detailed || len(res.Degraded)+len(res.Skipped) == 0 {
+		return err
+	}
+	return &exitError{code: exitCovered}
+}
+
+// openState opens the store for a run, and says what is to be known of it. The
+// sealer is nil if it is not encrypted.
+func (f *applyFlags) openState(ctx context.Context, l *loaded, io streams) (*pebblestore.Store, *checkpoint.Sealer, error) {
+	gone := isGone(l.state)
+	store, err := openStore(ctx, io, l.state, f.encrypt, f.lockTimeout, l.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if gone || store.Behind() > 0 {
+		markLost(l.state.dir)
+	}
+	if err := hasRoom(l.state.dir, store, f.minFree); err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	sealer, err := store.Sealer(tenant)
+	if err != nil {
+		return nil, nil, errors.Join(storeError(err), store.Close())
+	}
+	if sealer == nil && l.state.keyFrom != "" {
+		plainWarning(io, l.state)
+	}
+	return store, sealer, nil
+}
+
+// runOn makes the host of a run, and runs.
+func (f *applyFlags) runOn(ctx context.Context, l *loaded, io streams, store *pebblestore.Store, sealer *checkpoint.Sealer, seen host.Observer) (*host.Result, error) {
 	network := operation.NewNetwork(operation.NetworkOptions{})
 	defer network.Close()
 	list, err := prices(f.prices)

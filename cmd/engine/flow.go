@@ -29,21 +29,13 @@ type flowFlags struct {
 	varFiles    []string
 	state       place
 	lockTimeout time.Duration
-	encrypt     bool
 	targets     []string
 	rerun       []string
 	from        []string
 	set         []string
 	fresh       bool
-	keepBytes   string
-	minFree     string
-	yes         bool
 	run         string
-	replay      string
-	concurrency int
 	progress    string
-	metrics     string
-	prices      string
 	isolation   string
 	json        bool
 }

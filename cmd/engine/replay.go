@@ -11,7 +11,7 @@ import (
 
 // replay applies a flow with the answers of one of its runs. The state is only
 // read.
-func replay(ctx context.Context, f *flowFlags, l *loaded, io streams, v applyView) (err error) {
+func replay(ctx context.Context, f *applyFlags, l *loaded, io streams, v applyView) (err error) {
 	s, err := findStory(l.state, f.replay)
 	if err != nil {
 		return err
