@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -32,6 +33,7 @@ type fake struct {
 	calls    atomic.Int64
 	artifact *loader.Artifact // nil: fakeArtifact
 	quiet    bool             // do not count by step
+	keyed    bool             // each.key counts in the identity of an instance, as it does in its input
 	paid     bool             // its step type reaches the network
 	budget   *hcl.Budget      // of the workflow
 	config   string           // of the plugin; default {}
@@ -50,6 +52,7 @@ type fakeStep struct {
 	retry    []hcl.Retry
 	effects  sdk.Effects
 	volatile bool
+	ttl      time.Duration
 	reuse    hcl.Reuse
 	each     func(up hcl.Upstream) hcl.Expansion // makes it a step with for_each
 	eachRefs int                                 // how many of refs, after those of when, belong to for_each
@@ -82,7 +85,7 @@ func (k *fake) flow() *Flow {
 		}
 		st := hcl.Step{Name: s.name, StepType: "run", Facets: s.refs, KeyFacets: len(s.refs), WhenFacets: s.when, EachFacets: s.eachRefs,
 			HasWhen: s.when > 0 || s.cond != nil || s.eachWhen != nil, EachWhen: s.eachWhen != nil, ForEach: s.each != nil || s.pair, Pair: -1,
-			Concurrency: s.limit, SkipOnFailure: s.skip, Fallbacks: s.fallback, Retry: retry, Effects: s.effects, Volatile: s.volatile, Reuse: s.reuse}
+			Concurrency: s.limit, SkipOnFailure: s.skip, Fallbacks: s.fallback, Retry: retry, Effects: s.effects, Volatile: s.volatile, TTL: s.ttl, Reuse: s.reuse}
 		if s.pair {
 			st.Pair = s.refs[0].Step
 		}
@@ -182,6 +185,9 @@ func (k *fake) ForEach(i int, s hcl.Scope) (hcl.Expansion, hcl.Diagnostics) {
 }
 
 func (k *fake) EachIdentity(i int, e *hcl.Each) (sdk.Digest, hcl.Diagnostics) {
+	if k.keyed {
+		return sdk.Sum(append(slices.Clone(e.Key), e.Value...)), nil
+	}
 	return sdk.Sum(e.Value), nil
 }
 
