@@ -56,17 +56,11 @@ type shaper struct {
 	locals int // around
 }
 
-func (sh *shaper) value(e hclsyntax.Expression) *shape {
-	w := &localsIn{}
-	hclsyntax.Walk(e, w)
-	return &shape{node: e, locals: w.locals}
-}
-
-// localsIn lists the locals that an expression names, each once.
+// localsIn lists the locals that an expression names.
 type localsIn struct{ locals []int }
 
 func (w *localsIn) Enter(n hclsyntax.Node) hclv2.Diagnostics {
-	if r, ok := n.(*refExpr); ok && r.kind == refLocal && r.index >= 0 && !r.order && !slices.Contains(w.locals, r.index) {
+	if r, ok := n.(*refExpr); ok && r.kind == refLocal && r.index >= 0 && !r.order {
 		w.locals = append(w.locals, r.index)
 	}
 	return nil
@@ -81,14 +75,25 @@ func (sh *shaper) of(e hclsyntax.Expression, depth int) *shape {
 		}
 		return &shape{kind: shapeRaw, ref: r}
 	}
-	s := sh.value(e)
+	s := &shape{node: e}
 	if sh.locals > 0 {
 		sh.left--
 	}
-	if depth >= maxShape || sh.left < 0 {
-		return s
+	if depth < maxShape && sh.left >= 0 {
+		sh.apart(s, depth)
 	}
-	switch t := unwrap(e).(type) {
+	if s.kind != shapeObject && s.kind != shapeTuple { // what is inside of these has its own
+		w := &localsIn{}
+		hclsyntax.Walk(e, w)
+		slices.Sort(w.locals)
+		s.locals = slices.Compact(w.locals)
+	}
+	return s
+}
+
+// apart takes s apart, as far as something in it is handed on.
+func (sh *shaper) apart(s *shape, depth int) {
+	switch t := unwrap(s.node).(type) {
 	case *refExpr:
 		sh.local(s, t, depth)
 	case *boundExpr:
@@ -120,13 +125,12 @@ func (sh *shaper) of(e hclsyntax.Expression, depth int) *shape {
 			key, ok := literalKey(it.KeyExpr)
 			if !ok {
 				s.keys = nil
-				return s
+				return
 			}
 			s.keys, xs = append(s.keys, key), append(xs, it.ValueExpr)
 		}
 		sh.each(s, shapeObject, xs, depth)
 	}
-	return s
 }
 
 func (sh *shaper) each(s *shape, kind shapeKind, xs []hclsyntax.Expression, depth int) {
