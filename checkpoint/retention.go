@@ -13,7 +13,7 @@ import (
 type Policy struct {
 	Now      time.Time // records that expired before go
 	Keep     int       // of a step instance the newest N records stay, and of a workflow with the same variable values the newest N runs; 0 = all
-	MaxBytes int64     // of all outputs together; the oldest lose theirs first; 0 = no limit
+	MaxBytes int64     // of all outputs with their blobs together; the oldest lose theirs first; 0 = no limit
 	// KeepSteps is Keep for the instances of single steps, in place of it.
 	KeepSteps map[StepOf]int
 }
@@ -33,6 +33,7 @@ func (p *Policy) KeepOf(workflow, step string) int {
 type Stored struct {
 	Workflow string
 	*Head
+	Blobs []sdk.Blob // that its output refers to, with the sizes they take
 }
 
 // RemovalReason says why something may go.
@@ -57,8 +58,8 @@ type Decision struct {
 	Records []Removal    // these go
 	Outputs []Removal    // these become husks
 	Runs    []*RunRecord // these go, with their attempts and intents
-	Freed   int64        // bytes of outputs that nothing needs any more
-	Bytes   int64        // bytes of outputs that stay
+	Freed   int64        // bytes of outputs and their blobs that nothing needs any more
+	Bytes   int64        // bytes of outputs and their blobs that stay
 	Over    int64        // by which Bytes exceeds Policy.MaxBytes, since all of it is in use
 }
 
@@ -273,6 +274,7 @@ func (s *selection) selectOutputs() {
 		o.newest, o.inUse = max(o.newest, r.Seq), o.inUse || s.inUse[i]
 		o.records = append(o.records, i)
 	}
+	s.countBlobs(outputs)
 	for at, size := range lost {
 		if outputs[at] == nil {
 			s.d.Freed += size
@@ -299,6 +301,36 @@ func (s *selection) selectOutputs() {
 		}
 	}
 	s.d.Over = max(s.d.Bytes-s.policy.MaxBytes, 0)
+}
+
+// countBlobs adds the blobs that outputs refer to. One that several refer to goes
+// with the last of them, so it is a part of that one's size.
+func (s *selection) countBlobs(outputs map[place]*output) {
+	owners, sizes, left := map[sdk.Digest]*output{}, map[sdk.Digest]int64{}, map[sdk.Digest]int64{}
+	for _, r := range s.records {
+		if r.Data.Seq == 0 {
+			continue
+		}
+		o := outputs[r.Data.place()]
+		for _, b := range r.Blobs {
+			if o == nil {
+				left[b.Digest] = b.Size
+				continue
+			}
+			sizes[b.Digest] = b.Size
+			if was := owners[b.Digest]; was == nil || !was.inUse && (o.inUse || o.newest > was.newest) {
+				owners[b.Digest] = o
+			}
+		}
+	}
+	for d, o := range owners {
+		o.size += sizes[d]
+		s.d.Bytes += sizes[d]
+		delete(left, d)
+	}
+	for _, size := range left {
+		s.d.Freed += size
+	}
 }
 
 // selectRuns takes the runs beyond Keep of which no record stays.

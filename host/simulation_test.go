@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -226,7 +228,11 @@ func (s *simulation) live() (want, got map[string]string) {
 // what an undisturbed run gives; and no run used two answers of one step.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
+	seeds := uint64(30)
+	if n, err := strconv.ParseUint(os.Getenv("SIMULATION_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	for seed := range seeds {
 		s := newSimulation(t, seed)
 		want, got := s.live()
 		for name, w := range want {

@@ -82,6 +82,9 @@ func (s *Store) collectRecords(ctx context.Context, tenant string, runs []*check
 	}); err != nil {
 		return nil, err
 	}
+	if err := s.addBlobs(ctx, tenant, records); err != nil {
+		return nil, err
+	}
 	c.Decision = checkpoint.Select(records, runs, p)
 	var sealer *checkpoint.Sealer
 	if len(records) > 0 { // a tenant without any may have no key
@@ -114,6 +117,36 @@ func (s *Store) collectRecords(ctx context.Context, tenant string, runs []*check
 		return nil, err
 	}
 	return needed, s.failure.cause()
+}
+
+// addBlobs says of each record which blobs its output refers to, and what they take.
+func (s *Store) addBlobs(ctx context.Context, tenant string, records []checkpoint.Stored) error {
+	of := map[checkpoint.Seq][]sdk.Blob{}
+	err := s.scan(ctx, tenantPrefix(nil, tenant, kindLinks), func(key, value []byte) error {
+		links, ok := decodeLinks(value)
+		if !ok {
+			return undecodable(key, checkpoint.ErrFormat)
+		}
+		seq, _ := keySeq(key)
+		for _, d := range links {
+			_, path, err := s.blobs.path(blobKey{tenant, d})
+			if err != nil {
+				return err
+			}
+			b := sdk.Blob{Digest: d}
+			if info, err := s.fs.Stat(path); err == nil { // one that is gone takes nothing
+				b.Size = info.Size()
+			}
+			of[seq] = append(of[seq], b)
+		}
+		return nil
+	})
+	if len(of) > 0 {
+		for i := range records {
+			records[i].Blobs = of[records[i].Data.Seq]
+		}
+	}
+	return err
 }
 
 // removal gathers what goes from the database.
@@ -270,11 +303,17 @@ func (s *Store) unnamedFiles(ctx context.Context, tenant string, runs []*checkpo
 func (s *Store) collectFiles(ctx context.Context, tenant string, needed map[sdk.Digest]bool, dryRun bool, c *Collection) error {
 	freed := map[sdk.Digest]bool{}
 	for _, r := range append(c.Records[:len(c.Records):len(c.Records)], c.Outputs...) {
-		name, err := s.vault.name(tenant, r.Data.SHA256)
-		if err != nil {
-			return err
+		sums := []sdk.Digest{r.Data.SHA256}
+		for _, b := range r.Blobs {
+			sums = append(sums, b.Digest)
 		}
-		freed[name] = true
+		for _, sum := range sums {
+			name, err := s.vault.name(tenant, sum)
+			if err != nil {
+				return err
+			}
+			freed[name] = true
+		}
 	}
 	return s.blobs.each(tenant, func(f blobFile) error {
 		if f.named && needed[f.sum] || ctx.Err() != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/sdk"
@@ -131,5 +132,39 @@ func TestUnfinishedBlobs(t *testing.T) {
 	w.Discard()
 	if n := s.unfinished.Load(); n != maxUnfinished-1 {
 		t.Errorf("%d bytes are not given back", n-maxUnfinished+1)
+	}
+}
+
+// TestBudgetOfBlobs: a small output with a large blob is over a size budget, and
+// its file goes.
+func TestBudgetOfBlobs(t *testing.T) {
+	t.Parallel()
+	for _, encrypt := range []bool{false, true} {
+		s, err := Open(t.TempDir(), Options{Encrypt: encrypt, Key: testKey(t, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		d := keepBlob(t, s, large("x"))
+		for i, run := range []checkpoint.RunID{"r_1", "r_2"} {
+			b := checkpoint.NewBatch("default", "flow")
+			b.PutRun(&checkpoint.RunRecord{ID: run, Workflow: "flow", Status: checkpoint.RunSucceeded, Created: time.Unix(int64(i), 0), Ended: time.Unix(9, 0)})
+			if _, err := s.Commit(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		putRun(t, s, "r_1", "step.a", refersTo(d))
+		putRun(t, s, "r_2", "step.b", `1`)
+		barrier(t, s)
+		if c := collect(t, s, checkpoint.Policy{MaxBytes: 1 << 30}, false); len(c.Outputs) != 0 || c.Bytes < int64(len(large("x"))) {
+			t.Errorf("with room for all: %s", summary(c))
+		}
+		c := collect(t, s, checkpoint.Policy{MaxBytes: 1 << 10}, false)
+		if len(c.Outputs) != 1 || c.FilesRemoved != 1 || c.Orphans != 0 || c.Over != 0 {
+			t.Errorf("encrypted %v: %s, %d files removed, %d orphans, %d over", encrypt, summary(c), c.FilesRemoved, c.Orphans, c.Over)
+		}
+		if there, err := s.HasBlob(t.Context(), "default", d); there || err != nil {
+			t.Errorf("the blob is still there: %v", err)
+		}
 	}
 }
