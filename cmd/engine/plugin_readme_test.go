@@ -63,5 +63,10 @@ func TestSDKReadme(t *testing.T) {
 		if got := engine(t, "plugin", "test", built, filepath.Join(dir, "case.json")); !strings.HasSuffix(got, "4 checks, 0 failed\n") {
 			t.Errorf("plugin test: %s", got)
 		}
+		write(t, filepath.Join(dir, "flow.hcl"), block("## No SDK at all", "hcl"))
+		write(t, filepath.Join(dir, "prompt.txt"), "שלום\n")
+		if got := engine(t, "apply", dir); got != "bytes = \"9\"\n" {
+			t.Errorf("apply: %s", got)
+		}
 	})
 }
