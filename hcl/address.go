@@ -59,13 +59,23 @@ func SplitAddress(address string) (step, name string, err error) {
 		key, inside, closed = key[:end], key[end+1:], key[end] == ']'
 	}
 	_, e := strconv.ParseUint(key, 10, 31)
-	if !closed || e != nil && (sdk.CheckJSON([]byte(key)) != nil || key[0] != '"') || inside != "" && !strings.HasPrefix(inside, "/step.") {
-		return "", "", fmt.Errorf("%q is no address of an instance; write step.NAME[0] or 'step.NAME[\"key\"]', in single quotes", address)
+	if !closed || e != nil && (sdk.CheckJSON([]byte(key)) != nil || key[0] != '"') || inside != "" && inside[0] != '/' {
+		return "", "", fmt.Errorf("%s is no address of an instance; write 'step.NAME[0]' or 'step.NAME[\"key\"]', and of a step in a sub-workflow 'step.SUB[\"key\"]/step.NAME', in single quotes", address)
 	}
 	if step = address[:open]; inside != "" {
 		step += AllInstances + inside
 	}
 	return step, InstanceName([]byte(key)), nil
+}
+
+// FullAddress is an address with the words step. that a person may leave out:
+// "sub/a" is step.sub/step.a. It has no key in it.
+func FullAddress(typed string) string {
+	parts := strings.Split(typed, "/")
+	for i, p := range parts {
+		parts[i] = "step." + strings.TrimPrefix(p, "step.")
+	}
+	return strings.Join(parts, "/")
 }
 
 // Covers reports whether what a person named, a step, an instance or a

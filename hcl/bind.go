@@ -116,8 +116,16 @@ type binder struct {
 	invalid []string // the variables whose validations do not hold
 }
 
+// fail notes that a value of a variable was given and cannot be used, which was told.
+func (b *binder) fail(name string) {
+	if i, ok := b.p.varIndex[normal(name)]; ok {
+		b.given[i].failed = true
+	}
+}
+
 // given is the strongest value so far of a variable, and where it was written.
 type given struct {
+	failed bool // one was given and is no value
 	v   cty.Value // NilVal when there is none
 	raw string    // the text of a string
 	at  Range
@@ -125,7 +133,7 @@ type given struct {
 
 func (b *binder) set(name string, v cty.Value, raw string, at Range) {
 	if i, ok := b.p.varIndex[normal(name)]; ok {
-		b.given[i] = given{v, raw, at}
+		b.given[i] = given{v: v, raw: raw, at: at}
 		return
 	}
 	hint := DidYouMean(name, b.p.varNames)
@@ -168,6 +176,9 @@ func (b *binder) flag(arg string) {
 	}
 	if rest, ok := strings.CutPrefix(value, "@"); ok && !strings.HasPrefix(rest, "@") {
 		text, err := readLimited(rest)
+		if err != nil {
+			b.fail(name)
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			b.ds.report(Error, "unreadable-file", at, "File cannot be read", "There is no file %s. For a text that begins with @, double it: --var %s=@%s.", rest, name, value)
@@ -187,6 +198,7 @@ func (b *binder) flag(arg string) {
 // that was not written, an expression for the others.
 func (b *binder) text(name, value string, at Range) {
 	if !utf8.ValidString(value) {
+		b.fail(name)
 		b.ds.report(Error, "invalid-utf8", at, "Value is not UTF-8 text", "The value of %q has bytes that are not UTF-8. Encode it, for example as base64.", name)
 		return
 	}
@@ -202,11 +214,14 @@ func (b *binder) text(name, value string, at Range) {
 			before := len(b.ds)
 			if v, ok := b.constant(e); ok {
 				b.set(name, v, "", at)
+			} else {
+				b.fail(name)
 			}
 			b.hide(name, before)
 			return
 		}
 	}
+	b.fail(name)
 	for _, d := range ds {
 		b.ds.report(Error, d.Code, at, "Value is not an expression", "The variable %q is of type %s, whose values are written as in HCL or JSON. %s", name, typeText(b.p.vars[i].ty), capital(b.p.vars[i].plain(d.Detail)))
 		break
@@ -300,7 +315,7 @@ func (b *binder) values() *Values {
 		v, g := &b.p.vars[i], b.given[i]
 		out.vals[i] = v.def
 		if g.v == cty.NilVal {
-			if v.def == cty.NilVal {
+			if v.def == cty.NilVal && !g.failed {
 				b.ds.errorf("missing-variable", v.rng, "Variable has no value", "The variable %q has no default and no value was given. Write --var %[1]s=VALUE, or set %s%[1]s.", v.name, EnvPrefix)
 			}
 			continue

@@ -123,6 +123,9 @@ func TestBindMistakes(t *testing.T) {
 		if !hasCode(ds, c.code) || !strings.Contains(explain(ds), c.text) {
 			t.Errorf("%s: want %s %q, got %s", name, c.code, c.text, explain(ds))
 		}
+		if given := len(c.o.Vars) > 0 && strings.HasPrefix(c.o.Vars[0], "s="); given && hasCode(ds, "missing-variable") {
+			t.Errorf("%s: told twice: %s", name, explain(ds))
+		}
 	}
 }
 

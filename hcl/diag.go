@@ -209,10 +209,14 @@ func kebab(s string) string {
 
 // DidYouMean returns ` Did you mean "x"?` for the nearest name, or "".
 func DidYouMean(given string, names []string) string {
-	if n := nearest(given, names); n != "" {
+	switch n := nearest(given, names); {
+	case n == "":
+		return ""
+	case strings.Contains(n, `"`): // the address of an instance, as a shell takes it
+		return fmt.Sprintf(" Did you mean '%s'?", n)
+	default:
 		return fmt.Sprintf(" Did you mean %q?", n)
 	}
-	return ""
 }
 
 // nearest returns the name with the smallest edit distance, "" when none is

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -162,7 +164,35 @@ func parseNative(f *File) (*hclsyntax.Body, Diagnostics) {
 		explainSyntax(&ds[i], f.Bytes)
 	}
 	body, _ := file.Body.(*hclsyntax.Body)
-	return body, ds
+	return body, unclosed(ds, f, start.Byte)
+}
+
+// unclosed says of a text or comment that goes on to the end of the file where it
+// begins. HCL tells where the file ends, or what it takes the beginning for; what
+// it says of the places behind is not true.
+func unclosed(ds Diagnostics, f *File, skip int) Diagnostics {
+	if !ds.HasErrors() {
+		return ds
+	}
+	s := newScanner(f.Bytes[skip:], scanBody)
+	s.run()
+	var code, summary, detail string
+	at, width := 0, len("/*")
+	switch t := s.top(); {
+	case t.kind == '<':
+		width = bytes.IndexByte(s.b[t.at:], '\n')
+		at, code, summary = t.at, "text-not-closed", "Text is not closed"
+		detail = fmt.Sprintf("The text goes on to the end of the file: no line behind it consists of %s alone. Indent that line as you like, and put nothing else on it.", t.marker)
+	case s.openEnded:
+		at, code, summary, detail = s.comment, "comment-not-closed", "Comment is not closed", "The comment goes on to the end of the file. End it with */."
+	default:
+		return ds
+	}
+	text := newTextIndex(f.Bytes, skip)
+	begin, end := text.pos(skip+at), text.pos(skip+at+width)
+	ds = slices.DeleteFunc(ds, func(d Diagnostic) bool { return d.Subject.Start.Byte >= begin.Byte })
+	ds.errorf(code, hclv2.Range{Filename: f.Path, Start: begin, End: end}, summary, "%s", detail)
+	return ds
 }
 
 const operatorBytes = "+-*/%&|<>=!?:"
@@ -173,6 +203,9 @@ func explainSyntax(d *Diagnostic, src []byte) {
 	at := d.Subject.Start.Byte
 	if d.Subject.IsZero() || at > len(src) {
 		return
+	}
+	if r, _ := utf8.DecodeRune(src[at:]); d.Code == "invalid-character" && !unicode.IsGraphic(r) {
+		d.Detail += fmt.Sprintf(" It is U+%04X, which cannot be seen.", r)
 	}
 	before := bytes.TrimRight(src[:at], " \t\r\n")
 	after := bytes.TrimLeft(src[at:], " \t")

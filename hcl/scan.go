@@ -40,6 +40,7 @@ type scanner struct {
 	found   limit
 
 	openEnded bool // there is no further */
+	comment   int  // where the comment begins that does not end, if openEnded
 
 	piece int   // bytes between two cuts, at least; 0 for none
 	cuts  []int // where lines begin outside of every block
@@ -49,6 +50,7 @@ type scanner struct {
 // on the way to it and to the current place: the sum along a path is how deep
 // the evaluator recurses, not the total.
 type opened struct {
+	at        int
 	base, ops int
 	kind      byte   // '(' '[' '{' '"' '<' (heredoc) '$' (template sequence) or 0
 	marker    []byte // of a heredoc
@@ -97,7 +99,7 @@ func (s *scanner) at(i int) byte {
 
 func (s *scanner) open(kind byte) {
 	ops := s.top().ops
-	s.stack = append(s.stack, opened{base: ops, ops: ops, kind: kind})
+	s.stack = append(s.stack, opened{at: s.p, base: ops, ops: ops, kind: kind})
 	if len(s.stack) > maxNesting && s.found == withinLimits {
 		s.found = tooDeep
 	}
@@ -202,7 +204,7 @@ func (s *scanner) code() {
 		} else {
 			s.p = len(s.b)
 		}
-	case c == '/' && next == '*' && s.comment():
+	case c == '/' && next == '*' && s.skipComment():
 	case c == '<' && next == '<' && s.beginHeredoc():
 	case c == '"':
 		s.open('"')
@@ -227,14 +229,14 @@ func (s *scanner) word() {
 	}
 }
 
-// comment reads /* … */. One that does not end is none.
-func (s *scanner) comment() bool {
+// skipComment reads /* … */. One that does not end is none.
+func (s *scanner) skipComment() bool {
 	if s.openEnded {
 		return false
 	}
 	i := bytes.Index(s.b[s.p+2:], []byte("*/"))
 	if i < 0 {
-		s.openEnded = true
+		s.openEnded, s.comment = true, s.p
 		return false
 	}
 	s.p += i + 4

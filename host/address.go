@@ -10,7 +10,7 @@ import (
 // named finds steps by address ("step.a", or short "a"). That of a sub-workflow is
 // that of all steps inside.
 func (f *Flow) named(address string) (is []int32, err error) {
-	full := "step." + strings.TrimPrefix(address, "step.")
+	full := hcl.FullAddress(address)
 	plain := strings.ReplaceAll(full, hcl.AllInstances, "")
 	var names []string
 	for i := range f.steps {
@@ -97,7 +97,7 @@ func Address(typed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return hcl.InstanceAddress("step."+strings.TrimPrefix(step, "step."), name), nil
+	return hcl.InstanceAddress(hcl.FullAddress(step), name), nil
 }
 
 // quoted is an address as it stands in a shell.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,9 +48,9 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 	case recovery.WhyJudge:
 		return "its postconditions changed: reused if its stored answer holds"
 	case recovery.WhyRerun:
-		return s.askedFor(i)
+		return onlyOf(s.reruns[i], s.askedFor(i))
 	case recovery.WhySet:
-		return "its answer is given with --set"
+		return onlyOf(s.given[i], "its answer is given with --set")
 	case recovery.WhySkipped:
 		if p.Reason.Upstream >= 0 {
 			return "upstream_skipped: " + s.f.steps[p.Reason.Upstream].address + " was skipped"
@@ -57,6 +58,26 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 		return "condition: when is false"
 	}
 	return ""
+}
+
+// onlyOf adds to a reason which instances it is for. Without names, or with the one
+// of a step without for_each, it is for all there is.
+func onlyOf[V any](names map[string]V, reason string) string {
+	const most = 3
+	var only []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if name == "" {
+			return reason
+		}
+		only = append(only, "["+name+"]")
+	}
+	switch n := len(only); {
+	case n == 0:
+		return reason
+	case n > most:
+		only = append(only[:most], fmt.Sprintf("%d more", n-most))
+	}
+	return reason + " for " + strings.Join(only, ", ") + " alone"
 }
 
 // why says in words why a worker runs w, which res says was not found.

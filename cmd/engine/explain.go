@@ -30,6 +30,9 @@ now. Runs nothing.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			step := args[len(args)-1]
 			v := newDiagView(io, f.json)
+			if f.json {
+				writeVersion(io.out)
+			}
 			l, h, done, err := f.reading(io, flowPath(args[:len(args)-1]), v)
 			if err != nil {
 				return err
@@ -40,7 +43,6 @@ now. Runs nothing.`,
 				return failure(err, l.flow.Workflow(), v)
 			}
 			if f.json {
-				writeVersion(io.out)
 				writeJSON(io.out, struct {
 					Type string `json:"type"`
 					*host.Explanation

@@ -78,10 +78,13 @@ the state it has in that run, in words and in colour.`,
 				}
 				g.color(s)
 			}
+			v := newDiagView(io, format == "json")
+			if format == "json" {
+				writeVersion(io.out)
+			}
 			switch {
 			case wf == nil:
 			case format == "json":
-				writeVersion(io.out)
 				writeJSON(io.out, struct {
 					Type string `json:"type"`
 					*flowGraph
@@ -93,7 +96,10 @@ the state it has in that run, in words and in colour.`,
 			default:
 				fmt.Fprint(io.out, g.mermaid())
 			}
-			return (&textDiags{io: io}).report(wf, diags)
+			if len(diags) == 0 {
+				return nil
+			}
+			return v.report(wf, diags)
 		},
 	}
 	addState(c, &state)

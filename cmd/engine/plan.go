@@ -31,6 +31,9 @@ another is reused if the other gives the answer it gave before.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			v := newDiagView(io, f.json)
+			if f.json {
+				writeVersion(io.out)
+			}
 			l, h, done, err := f.reading(io, flowPath(args), v)
 			if err != nil {
 				return err
@@ -41,7 +44,6 @@ another is reused if the other gives the answer it gave before.`,
 				return failure(err, l.flow.Workflow(), v)
 			}
 			if f.json {
-				writeVersion(io.out)
 				writeJSON(io.out, struct {
 					Type string `json:"type"`
 					*host.Plan
@@ -191,7 +193,7 @@ func writePlan(io streams, p *host.Plan) {
 	case p.Follows != "" && p.Run+p.Decide > 0:
 		fmt.Fprintf(w, "workflow %q: apply would open a run that follows %s\n", p.Workflow, p.Follows)
 	case p.Follows == "":
-		fmt.Fprintf(w, "workflow %q: apply would open a first run\n", p.Workflow)
+		fmt.Fprintf(w, "workflow %q: apply would open the first run with these values of its variables\n", p.Workflow)
 	default:
 		fmt.Fprintf(w, "workflow %q\n", p.Workflow)
 	}

@@ -105,13 +105,28 @@ func artifact(name, kind string) string {
 
 var projectName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
+// calledLike is a name that a plugin may have, as near to name as it can be.
+func calledLike(name string) string {
+	like := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, strings.ToLower(name))
+	if like = strings.TrimLeft(like, "_0123456789"); like == "" {
+		return "my_step"
+	}
+	return like[:min(len(like), 63)]
+}
+
 func createProject(lang string, p project) (*createdLine, error) {
 	l, ok := languages[lang]
 	switch {
 	case !ok:
 		return nil, exit(exitUsage, "no scaffold for %q; there is %s", lang, strings.Join(slices.Sorted(maps.Keys(languages)), ", "))
 	case !projectName.MatchString(p.name):
-		return nil, exit(exitUsage, "name %q: want a lower-case letter, then up to 63 of a-z, 0-9, _", p.name)
+		return nil, exit(exitUsage, "a plugin cannot be called %q: want a lower-case letter, then up to 63 of a-z, 0-9, _, as in %q", p.name, calledLike(p.name))
 	case p.kind == "":
 		p.kind = l.kinds[0]
 	case !slices.Contains(l.kinds, p.kind):

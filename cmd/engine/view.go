@@ -388,7 +388,11 @@ func (v *textApply) failures(res *host.Result) {
 		}
 	}
 	if e := res.Run.Error; e != nil {
-		fmt.Fprintf(w, "\nthe run was ended: %s\n", indented(e.Error()))
+		why := e.Error()
+		if e.Class == sdk.ClassCancelled && e.Code == "" {
+			why = e.Message // "cancelled by interrupt"
+		}
+		fmt.Fprintf(w, "\nthe run was ended: %s\n", indented(why))
 	}
 	if res.Replayed {
 		return
