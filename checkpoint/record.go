@@ -291,6 +291,7 @@ type Intent struct {
 	IdempotencyKey string      `json:"idempotency_key"`
 	Effects        sdk.Effects `json:"effects"`
 	Effect         Fingerprint `json:"effect,omitzero"` // of the step type and its evaluated input
+	Local          Fingerprint `json:"local,omitzero"`  // as a Head has it: whether the step of this name is still the one that it was
 	Started        time.Time   `json:"started"`
 	// Undo is the input of the step's undo as far as it is known before there is
 	// an output; nil without one.

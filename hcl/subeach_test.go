@@ -179,7 +179,7 @@ func TestAddresses(t *testing.T) {
 	if !Covers("step.a", `step.a["k"]/step.b`) || !Covers(`step.a["k"]`, `step.a["k"]/step.b`) || Covers(`step.a["j"]`, `step.a["k"]/step.b`) || !Covers("step.a", "step.a/step.b") {
 		t.Error("a sub-workflow covers what is inside, an instance what is inside of it")
 	}
-	for _, bad := range []string{"step.a[", "step.a[k]", "step.a[0", `step.a["k`, "step.a[-1]", `step.a["k"]x`, "step.a[0]/x", "step.a[]"} {
+	for _, bad := range []string{"step.a[", "step.a[k]", "step.a[0", `step.a["k`, "step.a[-1]", `step.a["k"]x`, "step.a[0]x", "step.a[]"} {
 		if step, name, err := SplitAddress(bad); err == nil || !strings.Contains(err.Error(), "step.NAME[0]") {
 			t.Errorf("%s is %s and %s", bad, step, name)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -53,7 +54,11 @@ func (r *run) openLimiters() {
 		}
 		b.set(x.Breaker)
 		r.breakers[p] = b
+		alone := oneAtATime(s.f.artifacts[p])
 		if x.Limiter == nil || r.h.o.NoWait {
+			if alone {
+				r.limiters[p] = &limiter{limits: hcl.Limiter{Concurrency: 1}}
+			}
 			continue
 		}
 		l := all.limiters[key]
@@ -68,8 +73,17 @@ func (r *run) openLimiters() {
 			l.mu.Unlock()
 		}
 		l.bound(x.Limiter)
+		if alone {
+			l.bound(&hcl.Limiter{Concurrency: 1})
+		}
 		r.limiters[p] = l
 	}
+}
+
+// oneAtATime: the plugin's process takes one attempt at a time. What has to wait for
+// it waits as for a limiter, before it begins: no clock runs, no intent is written.
+func oneAtATime(a *loader.Artifact) bool {
+	return a.Kind == loader.Native && (a.Manifest == nil || !a.Manifest.Concurrent)
 }
 
 // admit asks the breaker and the limiter of the plugin that w is about to call.
@@ -162,7 +176,9 @@ func (r *run) called(q *request, err *sdk.Error) {
 func (r *run) waiting(w *work) {
 	why, wait := w.ticket.waits()
 	r.tickets[w.node] = w.ticket
-	r.add(Event{Type: EventWaiting, Step: r.address(w.unit), Delay: wait, Reason: fmt.Sprintf("limiter of plugin %s: %s", r.s.f.wf.Plugins[r.asks(w)].Name, why)})
+	if p := &r.s.f.wf.Plugins[r.asks(w)]; p.Limiter != nil { // else its process is busy
+		r.add(Event{Type: EventWaiting, Step: r.address(w.unit), Delay: wait, Reason: fmt.Sprintf("limiter of plugin %s: %s", p.Name, why)})
+	}
 	delete(r.working, w.node)
 }
 

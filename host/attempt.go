@@ -278,12 +278,9 @@ func (r *run) newRecord(w *work) *checkpoint.Record {
 	s, st := r.s, r.step(w)
 	now := time.Now().UTC()
 	rec := &checkpoint.Record{Head: checkpoint.Head{
-		Step: st.address, Instance: w.in.Name, Run: s.record.ID, Chain: s.record.Chain, Local: s.defs[w.step].Local, Plan: w.key, Content: w.content,
+		Step: st.address, Instance: w.in.Name, Run: s.record.ID, Chain: s.record.Chain, Local: s.local(w.step, w.in.Name), Plan: w.key, Content: w.content,
 		Lineage: w.lineage, Attempts: int(w.attempt), Created: now, Took: w.took, Tokens: w.tokens, Cost: w.cost,
 	}}
-	if w.inst >= 0 {
-		rec.Local = s.defs[w.step].Instance
-	}
 	if j := s.defs[w.step].Judge; j != nil {
 		rec.Judged = *j
 	}
@@ -299,6 +296,14 @@ func (r *run) newRecord(w *work) *checkpoint.Record {
 	}
 	rec.Context.Inputs = r.attributes(w)
 	return rec
+}
+
+// local is the local key of step i, or of its instance of this name.
+func (s *session) local(i int32, name string) checkpoint.Fingerprint {
+	if name != "" {
+		return s.defs[i].Instance
+	}
+	return s.defs[i].Local
 }
 
 // attributes tells the attributes of w's input apart from those of another time.

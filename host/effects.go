@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,11 +22,25 @@ func outcomeUnknown(address, seen string) *sdk.Error {
 		"outcome unknown: did it happen? %s. Give its answer with --set %s=@value.json if it did, or add --rerun %s if it did not", seen, quoted(address), quoted(address))}
 }
 
+// notSeen says of an intent that its attempt began, and how it was called if that
+// is not the address.
+func notSeen(address string, in *checkpoint.Intent) string {
+	as := ""
+	if was := hcl.InstanceAddress(in.Step, in.Instance); was != address {
+		as = "as " + was + ", "
+	}
+	return fmt.Sprintf("%sattempt %d of run %s was started and its end was not seen", as, in.Attempt, in.Run)
+}
+
 // past is what the runs of this chain have tried of steps with effects, as far
 // as its end is not known.
 type past struct {
 	open map[string]*checkpoint.Intent                 // by address: started, end not seen
 	gone map[checkpoint.Fingerprint]*checkpoint.Intent // of steps that are no longer in the flow, by effect
+
+	// reshaped are those of open, by the address of the step, that were made when it
+	// had a for_each and it has none now, or the other way round.
+	reshaped map[string]*checkpoint.Intent
 }
 
 // effectOf identifies what an attempt does to the world: its step type and
@@ -79,7 +94,7 @@ func (s *session) resume(ctx context.Context) error {
 
 // readPast reads what the chain's runs have tried of steps with effects.
 func (s *session) readPast(ctx context.Context) error {
-	s.past = past{map[string]*checkpoint.Intent{}, map[checkpoint.Fingerprint]*checkpoint.Intent{}}
+	s.past = past{map[string]*checkpoint.Intent{}, map[checkpoint.Fingerprint]*checkpoint.Intent{}, map[string]*checkpoint.Intent{}}
 	if !slices.ContainsFunc(s.f.steps, func(st flowStep) bool { return st.effects.Changes() }) {
 		return nil
 	}
@@ -147,28 +162,61 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 			failed[fmt.Sprint(hcl.InstanceAddress(a.Step, a.Instance), " ", a.Attempt)] = true
 		}
 	}
+	steps := map[string]int32{} // of the flow
+	for i := range s.f.steps {
+		steps[s.f.steps[i].address] = int32(i)
+	}
 	for _, in := range intents {
 		address := hcl.InstanceAddress(in.Step, in.Instance)
 		if run == s.record.ID {
 			s.tried(address, in.Attempt)
 		}
 		delete(s.past.open, address)
-		succeeded := slices.ContainsFunc(ended[address], func(hd *checkpoint.Head) bool {
+		if was := s.past.reshaped[in.Step]; was != nil && was.Instance == in.Instance {
+			delete(s.past.reshaped, in.Step)
+		}
+		i, has := steps[in.Step]
+		reshaped := has && s.f.steps[i].ForEach != (in.Instance != "")
+		same := has && !reshaped && (in.Local.IsZero() || in.Local == s.local(i, in.Instance))
+		var end *checkpoint.Head
+		if k := slices.IndexFunc(ended[address], func(hd *checkpoint.Head) bool {
 			return hd.Run == run && hd.Attempts >= in.Attempt || slices.Contains(later, hd.Run)
-		})
-		switch {
-		case succeeded, failed[fmt.Sprint(address, " ", in.Attempt)]:
-			delete(s.past.gone, in.Effect)
-		case s.f.graph.Has(in.Step):
-			s.past.open[address] = in
-			if in.Instance != "" { // its place may be another's now
-				s.past.gone[in.Effect] = in
+		}); k >= 0 {
+			end = ended[address][k]
+		}
+		if reshaped && end == nil { // whatever the step has become could only end when a person had settled it
+			for _, hds := range ended {
+				if k := slices.IndexFunc(hds, func(hd *checkpoint.Head) bool { return hd.Step == in.Step && hd.Created.After(in.Started) }); k >= 0 {
+					end = hds[k]
+				}
 			}
-		default:
+		}
+		switch {
+		case failed[fmt.Sprint(address, " ", in.Attempt)], end != nil && (reshaped || s.ends(ctx, end, in)):
+			delete(s.past.gone, in.Effect)
+			continue
+		case end == nil && has:
+			s.past.open[address] = in
+			if reshaped {
+				s.past.reshaped[in.Step] = in
+			}
+		}
+		// Under its name there is another step now, or in its place another instance.
+		if !same || in.Instance != "" {
 			s.past.gone[in.Effect] = in
 		}
 	}
 	return nil
+}
+
+// ends reports whether what ended under the intent's name is what had begun, and not
+// another step that was given that name.
+func (s *session) ends(ctx context.Context, end *checkpoint.Head, in *checkpoint.Intent) bool {
+	if in.Local.IsZero() || end.Local == in.Local {
+		return true
+	}
+	rec, err := s.h.o.Store.Record(ctx, s.h.o.Tenant, end.Seq)
+	return err == nil && effectOf(rec.Context.StepType, rec.Context.Input) == in.Effect
 }
 
 // ambiguous classes say that an attempt ended, not what it had done by then.
@@ -188,8 +236,8 @@ func (s *session) block() {
 		if s.plan.Step(i).Verdict == recovery.Current || st.ForEach || s.rerun(i, "") || s.answer(i, "") != nil {
 			continue
 		}
-		if in := s.past.open[st.address]; in != nil && st.effects == sdk.EffectsOnce {
-			s.blocked[i] = outcomeUnknown(st.address, fmt.Sprintf("attempt %d of run %s was started and its end was not seen", in.Attempt, in.Run))
+		if in := cmp.Or(s.past.open[st.address], s.past.reshaped[st.address]); in != nil && st.effects == sdk.EffectsOnce {
+			s.blocked[i] = outcomeUnknown(st.address, notSeen(st.address, in))
 		} else if s.h.o.Behind && st.effects.Changes() {
 			s.blocked[i] = outcomeUnknown(st.address, "the store has lost records that were known to be durable, perhaps this one")
 		}
@@ -203,12 +251,12 @@ func (r *run) blockedNow(w *work) *sdk.Error {
 		return r.blocked[w.step]
 	}
 	address := r.address(w.unit)
-	in := s.past.open[address]
+	in := cmp.Or(s.past.open[address], s.past.reshaped[st.address])
 	switch {
 	case w.in.Rerun:
 		return nil
 	case in != nil && st.effects == sdk.EffectsOnce:
-		return outcomeUnknown(address, fmt.Sprintf("attempt %d of run %s was started and its end was not seen", in.Attempt, in.Run))
+		return outcomeUnknown(address, notSeen(address, in))
 	case r.h.o.Behind && st.effects.Changes():
 		return outcomeUnknown(address, "the store has lost records that were known to be durable, perhaps this one")
 	}
@@ -229,7 +277,7 @@ func (s *session) effect(w *work, st *flowStep) *sdk.Error {
 		}
 		if in := s.past.gone[w.effect]; in != nil && st.effects.Changes() {
 			if st.effects == sdk.EffectsOnce {
-				return outcomeUnknown(address, fmt.Sprintf("as %s, attempt %d of run %s was started and its end was not seen", hcl.InstanceAddress(in.Step, in.Instance), in.Attempt, in.Run))
+				return outcomeUnknown(address, notSeen(address, in))
 			}
 			w.idem = in.IdempotencyKey
 			return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -123,6 +124,38 @@ func (r *recorder) when(t EventType, step string) time.Duration {
 		}
 	}
 	return -1
+}
+
+// TestOneAtATime: a native plugin whose manifest does not say that it is concurrent
+// takes one attempt at a time. The others have not begun: no clock runs, and of an
+// attempt with effects nothing says that it may have happened.
+func TestOneAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		native := *sceneArtifact
+		native.Kind = loader.Native
+		s.artifact = &native
+		x := &traffic{took: 300 * time.Millisecond, began: time.Now()}
+		s.run = x.run
+		rec := &recorder{}
+		res, err := s.try(`step "o" {
+  uses     = plugin.p.pay
+  for_each = range(5)
+  input    = { v = each.value }
+  timeout  = "700ms"
+}`, Options{Observer: rec}, RunOptions{})
+		if err != nil || res.Run.Status != checkpoint.RunSucceeded || x.most != 1 {
+			t.Fatalf("%v, %d at once: %+v", err, x.most, res)
+		}
+		var last time.Duration
+		for i := range 5 {
+			last = max(last, rec.when(EventStarted, fmt.Sprintf("step.o[%d]", i)))
+		}
+		if last < 1200*time.Millisecond {
+			t.Errorf("the last began %s after the run", last)
+		}
+	})
 }
 
 // What a plugin may be asked holds in any minute and at any time, and those who

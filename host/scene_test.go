@@ -19,9 +19,10 @@ import (
 // scene is a store and a plugin in this process against which flows are
 // applied one after the other: real expressions, real records, no module.
 type scene struct {
-	t     *testing.T
-	store checkpoint.Store
-	run   func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) // nil: echo
+	artifact *loader.Artifact // nil: sceneArtifact
+	t        *testing.T
+	store    checkpoint.Store
+	run      func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) // nil: echo
 
 	mu   sync.Mutex
 	ran  []string            // addresses of the calls since the last look
@@ -34,7 +35,12 @@ var sceneArtifact = &loader.Artifact{Kind: loader.Wasm, Path: "p.wasm", Digest: 
 	"echo": {}, "other": {}, "judge": {}, "pay": {Effects: sdk.EffectsOnce}, "mail": {Effects: sdk.EffectsWrite},
 }}}
 
-func (s *scene) Open(string) (*loader.Artifact, error)                         { return sceneArtifact, nil }
+func (s *scene) Open(string) (*loader.Artifact, error) {
+	if s.artifact != nil {
+		return s.artifact, nil
+	}
+	return sceneArtifact, nil
+}
 func (s *scene) Load(context.Context, *loader.Artifact) (loader.Plugin, error) { return s, nil }
 func (s *scene) Close() error                                                  { return nil }
 func (s *scene) Step(name string, _ loader.Limits) (sdk.Step, error) {

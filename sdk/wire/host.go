@@ -180,6 +180,10 @@ func (a *hostAttempt) loop(ctx, callCtx context.Context) (*sdk.Response, error) 
 			case !ok:
 				return nil, a.recvErr
 			case m.kind == Kind_RESPONSE && why != nil:
+				// What was done before the plugin could stop is done, and paid for.
+				if r, err := a.answer(ctx, m.data); why.Class == sdk.ClassCancelled && err == nil {
+					return r, nil
+				}
 				return nil, why
 			case m.kind == Kind_RESPONSE:
 				return a.answer(ctx, m.data)

@@ -109,25 +109,37 @@ func TestErrorsKeepTheirFields(t *testing.T) {
 	}
 }
 
+// TestCancelAndDeadline: an attempt that is cancelled ends with the cause, unless the
+// step has an answer all the same; past its deadline an answer is too late.
 func TestCancelAndDeadline(t *testing.T) {
 	t.Parallel()
-	entered := make(chan struct{}, 2)
-	c := stepFunc(t, func(ctx context.Context, _ *sdk.Request, _ sdk.Host) (*sdk.Response, error) {
+	entered := make(chan struct{}, 3)
+	c := stepFunc(t, func(ctx context.Context, r *sdk.Request, _ sdk.Host) (*sdk.Response, error) {
 		entered <- struct{}{}
 		<-ctx.Done()
-		return sdk.Output("too late")
+		if string(r.Input) == `"obey"` {
+			return nil, context.Cause(ctx)
+		}
+		return sdk.Output("done")
 	})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		<-entered
-		cancel(errors.New("fail fast"))
-	})
-	_, err := c.Run(ctx, request(`{}`), echoHost, limits)
-	wg.Wait()
-	var broken *Broken
-	if e := sdk.AsError(err); e.Class != sdk.ClassCancelled || e.Message != "fail fast" || errors.As(err, &broken) {
-		t.Error(err)
+	for _, input := range []string{`"obey"`, `"finish"`} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			<-entered
+			cancel(errors.New("fail fast"))
+		})
+		r, err := c.Run(ctx, request(input), echoHost, limits)
+		wg.Wait()
+		var broken *Broken
+		switch e := sdk.AsError(err); {
+		case input == `"finish"`:
+			if err != nil || string(r.Output) != `"done"` {
+				t.Error(r, err)
+			}
+		case e.Class != sdk.ClassCancelled || e.Message != "fail fast" || errors.As(err, &broken):
+			t.Error(err)
+		}
 	}
 	ctx2, cancel2 := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel2()
