@@ -141,7 +141,7 @@ func (r *run) record(ctx context.Context, u *undo) error {
 
 func (r *run) undoOne(ctx context.Context, u *undo) *sdk.Error {
 	if u.step < 0 {
-		return &sdk.Error{Class: sdk.ClassInvalidInput, Code: "undo", Message: "the flow no longer has this step, or no longer says how it is undone"}
+		return &sdk.Error{Class: sdk.ClassInvalidInput, Code: "undo", Message: "the flow no longer has this step, or no longer says how it is undone; give it back its name and its compensate block until that is done"}
 	}
 	c := r.s.f.steps[u.step].Compensate
 	if u.input == nil {

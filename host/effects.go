@@ -209,6 +209,17 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 	return nil
 }
 
+// unsettled is the oldest attempt that is not known to have ended and that any step may
+// be the heir of; nil if there is none. Which one is known when inputs are.
+func (s *session) unsettled() (oldest *checkpoint.Intent) {
+	for _, in := range s.past.gone {
+		if in.Effects == sdk.EffectsOnce && (oldest == nil || in.Started.Before(oldest.Started)) {
+			oldest = in
+		}
+	}
+	return oldest
+}
+
 // ends reports whether what ended under the intent's name is what had begun, and not
 // another step that was given that name.
 func (s *session) ends(ctx context.Context, end *checkpoint.Head, in *checkpoint.Intent) bool {

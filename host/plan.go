@@ -161,6 +161,10 @@ func (s *session) plannedStep(ctx context.Context, i int32) PlannedStep {
 		ps.Reason = s.blocked[i].Message
 	case "none":
 		ps.Reason = "nothing that runs needs it"
+	case "run", "decide":
+		if in := s.unsettled(); in != nil && st.effects == sdk.EffectsOnce {
+			ps.Reason += "; waits for a person if it does what may have happened: " + notSeen(st.address, in)
+		}
 	}
 	return ps
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -37,6 +38,15 @@ func TestEffectsOutliveTheirName(t *testing.T) {
 	}
 	once := cutOff(t, step("o", "pay", 1))
 	flow := step("p", "pay", 1) + step("o", "pay", 2)
+	f, v := once.flow(flow)
+	h, err := New(Options{Store: once.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := h.Plan(t.Context(), f, v, RunOptions{})
+	if err != nil || !strings.Contains(fmt.Sprint(p.Steps), "never ran; waits for a person if it does what may have happened: as step.o, attempt 1 of run ") {
+		t.Fatalf("%v %+v", err, p)
+	}
 	for range 2 {
 		if res, err := once.try(flow, Options{}, RunOptions{}); err != nil || len(res.Failures) != 2 || len(once.ran) != 1 {
 			t.Fatalf("%v, ran %q, %+v", err, once.ran, res)

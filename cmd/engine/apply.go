@@ -128,7 +128,7 @@ func (f *applyFlags) apply(ctx context.Context, l *loaded, io streams, v applyVi
 	m := newMetrics(l.flow.Workflow().Name)
 	res, err := f.runOn(ctx, l, io, store, sealer, host.Observers(j, m, now, v))
 	if err == nil && res.Opened {
-		tidy(ctx, l, store, budget)
+		tidy(ctx, io, l, store, budget)
 	}
 	if socket != nil {
 		socket.Stop() // the next process's lies in the same place

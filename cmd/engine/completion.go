@@ -76,7 +76,7 @@ func completions(root *cobra.Command) {
 		for name, complete := range map[string]completer{
 			"rerun": completeStep, "from": completeStep, "set": completeStep, "target": completeStep, "run": completeRun,
 			"progress": fixed(progressModes), "format": fixed(graphFormats),
-			"status":   fixed([]string{"running", "succeeded", "failed", "cancelled", "interrupted"}),
+			"status":   fixed(runStatuses),
 			"workflow": completeWorkflow,
 			"state":    directories,
 		} {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -36,6 +38,10 @@ type runLine struct {
 	Counts   host.Counts          `json:"counts"`
 }
 
+// runStatuses are the words for how a run stands.
+var runStatuses = []string{string(checkpoint.RunRunning), string(checkpoint.RunSucceeded), string(checkpoint.RunFailed), string(checkpoint.RunCancelled),
+	string(checkpoint.RunInterrupted), string(checkpoint.RunCompensating), string(checkpoint.RunCompensated)}
+
 func newRuns(io streams) *cobra.Command {
 	var state place
 	var workflow, status string
@@ -45,6 +51,9 @@ func newRuns(io streams) *cobra.Command {
 		Example: `  engine runs
   engine runs --workflow document --status failed`,
 		RunE: func(*cobra.Command, []string) error {
+			if status != "" && !slices.Contains(runStatuses, status) {
+				return exit(exitUsage, "--status %q is none of %s", status, strings.Join(runStatuses, ", "))
+			}
 			ss, err := stories(stateDir(state, "."))
 			if err != nil {
 				return storyError(err)

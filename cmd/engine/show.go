@@ -333,6 +333,9 @@ default).`,
 			default:
 				writeOutputs(io, outs)
 			}
+			if name != "" && outs[0].Unavailable != "" {
+				return &exitError{code: exitFailed} // which was said
+			}
 			return nil
 		},
 	}

@@ -17,7 +17,7 @@ const maxTidy = time.Second
 // tidy removes what the flow keeps no longer (ttl, keep) and what exceeds the
 // budget. What was begun and not ended in time, the next apply or gc goes on
 // with; so it is no error of the run.
-func tidy(ctx context.Context, l *loaded, store *pebblestore.Store, budget int64) {
+func tidy(ctx context.Context, io streams, l *loaded, store *pebblestore.Store, budget int64) {
 	wf := l.flow.Workflow()
 	p := checkpoint.Policy{Now: time.Now(), MaxBytes: budget, KeepSteps: map[checkpoint.StepOf]int{}}
 	expires := false
@@ -38,7 +38,7 @@ func tidy(ctx context.Context, l *loaded, store *pebblestore.Store, budget int64
 	case err != nil:
 		l.log.Info("what is kept no longer was not removed; engine gc takes its time", "cause", err)
 	case c.Over > 0:
-		l.log.Warn("what unfinished and newest runs use exceeds --keep-bytes, and stays", "by", formatSize(c.Over))
+		fmt.Fprintf(io.err, "Warning: what unfinished and newest runs use exceeds --keep-bytes by %s, and stays; each set of values has a newest run, and engine runs lists them.\n", formatSize(c.Over))
 	}
 }
 

@@ -413,7 +413,9 @@ func (v *textApply) failures(res *host.Result) {
 		fmt.Fprintf(w, "\n%s. What is unknown must be settled first, as said above;\nto see more: engine show %s\n", safe, res.Run.ID)
 	} else if res.Opened && (len(res.Failures) > 0 || res.Run.Error != nil) {
 		next := "To go on, run the same command again"
-		if hopeless(res) {
+		if e := res.Run.Error; e != nil && e.Class == sdk.ClassTimeout {
+			next = "Its time is used up: raise the timeout of the workflow and run the same command, or begin anew with --new"
+		} else if hopeless(res) {
 			next = "Fix what is said above, then run the same command again"
 		}
 		fmt.Fprintf(w, "\n%s. %s;\nto see more: engine show %s\n", safe, next, res.Run.ID)
