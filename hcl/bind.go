@@ -207,6 +207,12 @@ func (b *binder) text(name, value string, at Range) {
 		b.set(name, cty.StringVal(value), value, at)
 		return
 	}
+	if raw := []byte(value); sdk.CheckJSON(raw) == nil { // its escapes are not HCL's, and it holds no templates
+		if v, err := decodeJSON(raw, cty.DynamicPseudoType); err == nil {
+			b.set(name, v, "", at)
+			return
+		}
+	}
 	ds := guardExpression(at.File, []byte(value))
 	if !ds.HasErrors() {
 		e, hd := hclsyntax.ParseExpression([]byte(value), at.File, hclv2.InitialPos)

@@ -129,6 +129,16 @@ func TestBindMistakes(t *testing.T) {
 	}
 }
 
+// TestJSONValues: what is JSON is read as JSON, whose escapes HCL does not have, and
+// nothing in it is a template.
+func TestJSONValues(t *testing.T) {
+	t.Parallel()
+	got, ds := bound(t, BindOptions{Vars: []string{"s=x", `any={"a":"\ud83d\ude00","b":"c\/d","c":"${var.s} %{if}","d":[1.50,null]}`}})
+	if ds.HasErrors() || got["any"] != `{"a":"😀","b":"c/d","c":"${var.s} %{if}","d":[1.50,null]}` && got["any"] != `{"a":"😀","b":"c/d","c":"${var.s} %{if}","d":[1.5,null]}` {
+		t.Errorf("%s %s", got["any"], explain(ds))
+	}
+}
+
 // TestLargeList: conversions are linear; cty's own would compare every pair.
 func TestLargeList(t *testing.T) {
 	t.Parallel()

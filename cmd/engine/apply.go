@@ -144,6 +144,9 @@ func (f *applyFlags) apply(ctx context.Context, l *loaded, io streams, v applyVi
 		unwritten = m.write(f.metrics)
 	}
 	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+			return exit(exitCancel, "%w before the run began", context.Cause(ctx))
+		}
 		return failure(err, l.flow.Workflow(), v)
 	}
 	v.close()

@@ -5,6 +5,28 @@
 // flags into a struct, calls the host and hands the result to a view. Views for
 // people and for machines read the same events.
 //
+// # The way of one step
+//
+// From flow.hcl to its checkpoint, read forward; a test looks every name up.
+//
+//   - hcl.Load reads and checks the text, hcl.Workflow.Bind gives its variables values,
+//     host.Compile gives its steps plugins, effects and grants.
+//   - host.Host.Apply runs it. host.Host.prepare chooses the run and keys the steps
+//     (hcl.Evaluator.Identity, host.session.define), asks recovery.NewPlan what must run
+//     for a reason, and reads what earlier attempts left behind (host.session.resume).
+//   - host.machine.Apply turns each event into commands; host.run.drive carries them out,
+//     and host.run.do is a worker's turn with one of them.
+//   - host.run.decide evaluates the step (hcl.Evaluator.Input) and asks recovery.Plan.Resolve
+//     whether an answer is there; host.run.admit waits for its turn, host.run.ready has its
+//     plugin loaded, host.run.attemptStep makes the attempt.
+//   - host.run.carryOut gives the request to the carrier, host/wasm.step.Run or
+//     host/subprocess.step.Run, and what the step asks of the host meanwhile to
+//     host/operation.Host.Call.
+//   - host.run.judge looks at the answer, checkpoint.Sanitizer.Sanitize takes out what is
+//     not to be kept, host.run.put makes the record, and
+//     checkpoint/pebblestore.Store.Commit keeps it; the machine hears when it is durable.
+//   - host.run.finish waits for that and evaluates the outputs.
+//
 // # Design
 //
 // Why is stdout only the result? So that `engine apply | jq` and `> file` work:

@@ -75,7 +75,7 @@ func namedStep(typed string) (string, error) {
 type tally map[string]int
 
 // tallied are the states in the order in which a tally tells them.
-var tallied = []string{"failed", "interrupted", "running", "waiting for a retry", "waiting for its turn", "preparing", "cancelled", "skipped", "reused", "succeeded", "pending"}
+var tallied = []string{"failed", "interrupted", "running", "waiting for a retry", "waiting for its turn", "preparing", "cancelled", "skipped", "reused", "succeeded", "not undone", "undone", "pending"}
 
 func (t tally) total() (n int) {
 	for _, k := range t {
