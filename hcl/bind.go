@@ -125,10 +125,10 @@ func (b *binder) fail(name string) {
 
 // given is the strongest value so far of a variable, and where it was written.
 type given struct {
-	failed bool // one was given and is no value
-	v   cty.Value // NilVal when there is none
-	raw string    // the text of a string
-	at  Range
+	failed bool      // one was given and is no value
+	v      cty.Value // NilVal when there is none
+	raw    string    // the text of a string
+	at     Range
 }
 
 func (b *binder) set(name string, v cty.Value, raw string, at Range) {
