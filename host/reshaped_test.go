@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -16,10 +17,9 @@ func cutOff(t *testing.T, flow string) *scene {
 	t.Helper()
 	s := newScene(t)
 	var crashed *checkpoint.MemoryStore
+	var once sync.Once
 	s.run = func(context.Context, *sdk.Request) (*sdk.Response, error) {
-		if crashed == nil {
-			crashed = s.store.(*checkpoint.MemoryStore).Crash()
-		}
+		once.Do(func() { crashed = s.store.(*checkpoint.MemoryStore).Crash() })
 		return nil, nil
 	}
 	if _, err := s.try(flow, Options{}, RunOptions{}); err != nil {
