@@ -38,6 +38,15 @@
 // key? The content key holds the plugin's digest: a plugin rebuilt between a
 // crash and the next apply would repeat the effect under another key.
 //
+// Why does an intent have the step's local key? A name may be another step's by
+// the next run, or the step may have a for_each then. What may have happened
+// follows what the step was: a step with the same effect waits for a person, or
+// takes the key, if the one that has the name is not the same any more.
+//
+// Why is a native plugin that takes one attempt at a time a limiter? Who waits for
+// its process has not begun. If it had, its time would run, and after a crash its
+// intent would say that the plugin may have seen it.
+//
 // Why are the intents of the whole chain of runs read, and not those of the run
 // that is continued? A run with other targets, or after an edit, ends without
 // the step; an unknown outcome must outlive it.

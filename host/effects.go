@@ -36,7 +36,7 @@ func notSeen(address string, in *checkpoint.Intent) string {
 // as its end is not known.
 type past struct {
 	open map[string]*checkpoint.Intent                 // by address: started, end not seen
-	gone map[checkpoint.Fingerprint]*checkpoint.Intent // of steps that are no longer in the flow, by effect
+	gone map[checkpoint.Fingerprint]*checkpoint.Intent // of steps that are not in the flow any more, or not under that name, by effect
 
 	// reshaped are those of open, by the address of the step, that were made when it
 	// had a for_each and it has none now, or the other way round.
