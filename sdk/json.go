@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +13,23 @@ import (
 // MaxDepth is how deep arrays and objects may nest in a message.
 const MaxDepth = 200
 
-// Marshal encodes v as JSON without escaping <, > and &.
+// Marshal encodes v as JSON without escaping <, > and &. The large parts of a
+// *Request and a *Response are copied once and not encoded again.
 func Marshal(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case *Request:
+		if b, ok := v.encode(); ok {
+			return b, nil
+		}
+	case *Response:
+		if b, ok := v.encode(); ok {
+			return b, nil
+		}
+	}
+	return encode(v)
+}
+
+func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -24,11 +40,22 @@ func Marshal(v any) ([]byte, error) {
 }
 
 // Unmarshal decodes exactly one JSON value that CheckJSON accepts. Numbers that
-// land in an any are json.Number, so none loses a digit.
+// land in an any are json.Number, so none loses a digit. The Input and Config of
+// a *Request and the Output of a *Response share b's memory.
 func Unmarshal(b []byte, v any) error {
+	switch v := v.(type) {
+	case *Request:
+		return decodeEnvelope(b, v, raws{"input": &v.Input, "config": &v.Config})
+	case *Response:
+		return decodeEnvelope(b, v, raws{"output": &v.Output})
+	}
 	if err := CheckJSON(b); err != nil {
 		return err
 	}
+	return decode(b, v)
+}
+
+func decode(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	return d.Decode(v)
@@ -55,17 +82,31 @@ func CheckJSON(b []byte) error {
 }
 
 type checker struct {
-	b     []byte
-	p     int
-	stack []scope
+	b      []byte
+	p      int
+	stack  []scope
+	keys   [][]byte // of all open objects that need no set, innermost last
+	spaced bool     // there is space between the tokens
+
+	envelope bool     // members are wanted
+	members  []member // of the outermost object
+}
+
+// member is where a member of the outermost object lies.
+type member struct {
+	name            []byte // unescaped
+	key, value, end int    // offsets: of the quoted name, of the value, after it
 }
 
 // scope is one open array or object.
 type scope struct {
 	object bool
-	first  []byte              // the first key, so that small objects need no map
-	keys   map[string]struct{} // all keys, once there are two
+	from   int                 // its keys are checker.keys[from:]
+	set    map[string]struct{} // all its keys, once they are many
 }
+
+// manyKeys is from when on a set finds an equal key sooner than a look at each.
+const manyKeys = 12
 
 func (c *checker) fail(format string, args ...any) error {
 	return &SyntaxError{Offset: c.p, Reason: fmt.Sprintf(format, args...)}
@@ -76,6 +117,7 @@ func (c *checker) space() {
 		switch c.b[c.p] {
 		case ' ', '\t', '\n', '\r':
 			c.p++
+			c.spaced = true
 		default:
 			return
 		}
@@ -89,6 +131,9 @@ func (c *checker) run() error {
 		if c.p == len(c.b) {
 			return c.fail("unexpected end of JSON")
 		}
+		if c.envelope && len(c.stack) == 1 && len(c.members) > 0 {
+			c.members[len(c.members)-1].value = c.p
+		}
 		open := false
 		switch ch := c.b[c.p]; {
 		case ch == '{' || ch == '[':
@@ -96,7 +141,7 @@ func (c *checker) run() error {
 				return c.fail("JSON nests deeper than %d levels", MaxDepth)
 			}
 			c.p++
-			c.stack = append(c.stack, scope{object: ch == '{'})
+			c.stack = append(c.stack, scope{object: ch == '{', from: len(c.keys)})
 			c.space()
 			if c.p < len(c.b) && c.b[c.p] == ch+2 { // '{'+2 == '}', '['+2 == ']'
 				c.p++
@@ -134,6 +179,9 @@ func (c *checker) run() error {
 // after reads what may follow a value; again says that another value begins.
 func (c *checker) after() (again bool, err error) {
 	for {
+		if c.envelope && len(c.stack) == 1 && len(c.members) > 0 && c.members[len(c.members)-1].end == 0 {
+			c.members[len(c.members)-1].end = c.p
+		}
 		c.space()
 		if len(c.stack) == 0 {
 			if c.p != len(c.b) {
@@ -151,6 +199,7 @@ func (c *checker) after() (again bool, err error) {
 			return true, c.key()
 		case ch == '}' && top.object, ch == ']' && !top.object:
 			c.p++
+			c.keys = c.keys[:top.from]
 			c.stack = c.stack[:len(c.stack)-1]
 		default:
 			return false, c.fail("unexpected %q", rune(ch))
@@ -173,16 +222,25 @@ func (c *checker) key() error {
 	if err != nil {
 		return err
 	}
+	if c.envelope && len(c.stack) == 1 {
+		c.members = append(c.members, member{name: k, key: at})
+	}
 	dup := false
-	switch {
-	case top.keys != nil:
-		_, dup = top.keys[string(k)]
-		top.keys[string(k)] = struct{}{}
-	case top.first != nil:
-		dup = bytes.Equal(top.first, k)
-		top.keys = map[string]struct{}{string(top.first): {}, string(k): {}}
-	default:
-		top.first = k
+	if top.set != nil {
+		_, dup = top.set[string(k)]
+		top.set[string(k)] = struct{}{}
+	} else {
+		own := c.keys[top.from:]
+		for _, have := range own {
+			dup = dup || bytes.Equal(have, k)
+		}
+		c.keys = append(c.keys, k)
+		if len(own) >= manyKeys {
+			top.set = map[string]struct{}{}
+			for _, have := range c.keys[top.from:] {
+				top.set[string(have)] = struct{}{}
+			}
+		}
 	}
 	if dup {
 		c.p = at
@@ -203,6 +261,12 @@ func (c *checker) str() ([]byte, error) {
 	start := c.p
 	plain := true
 	for c.p < len(c.b) {
+		for c.p+8 <= len(c.b) && ordinary(binary.LittleEndian.Uint64(c.b[c.p:])) {
+			c.p += 8
+		}
+		if c.p == len(c.b) {
+			break
+		}
 		switch ch := c.b[c.p]; {
 		case ch == '"':
 			raw := c.b[start:c.p:c.p]
@@ -233,6 +297,15 @@ func (c *checker) str() ([]byte, error) {
 		}
 	}
 	return nil, c.fail("unexpected end of JSON in a string")
+}
+
+// ordinary reports whether none of eight bytes is a quote, a backslash, a control
+// character or outside ASCII. It looks at all of them at once: a byte x below n
+// borrows in x-n and sets its high bit, and x^q is below 1 only if x is q.
+func ordinary(w uint64) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^('"'*ones), w^('\\'*ones)
+	return (w|(w-0x20*ones)|(quote-ones)|(slash-ones))&high == 0
 }
 
 func (c *checker) escape() error {
