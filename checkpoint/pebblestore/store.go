@@ -109,6 +109,9 @@ var _ checkpoint.Store = (*Store)(nil)
 
 const dbDir = "pebble"
 
+// settleBytes is what of the log Open reads within a few milliseconds.
+const settleBytes = 1 << 20
+
 // Open opens the store in dir for writing and makes it if there is none. One
 // process at a time can have it open: the error is then a *LockedError. A store
 // that is damaged gives an error of checkpoint.ErrCorrupt that names the file.
@@ -380,15 +383,32 @@ func (s *Store) Close() error {
 	if s.head != nil {
 		s.head.close()
 	}
+	cause := s.failure.cause()
+	if cause == nil {
+		s.settle()
+	}
 	err := s.db.Close()
-	if cause := s.failure.cause(); cause != nil {
+	switch {
+	case cause != nil:
 		err = cause
+	case s.failure.cause() != nil:
+		s.log.Warn("the next start has to read the log", "store", s.dir, "error", s.failure.cause())
+		err = nil
 	}
 	_ = s.fs.Remove(s.fs.PathJoin(s.dir, ownerFile)) // a note that stays means nothing
 	if err := errors.Join(err, s.lock.Close()); err != nil {
 		return fmt.Errorf("store %s: close: %w", s.dir, err)
 	}
 	return nil
+}
+
+// settle writes what the database has in its log alone as a table if reading it
+// instead would be felt at the next Open. What fails here, and in the closing of the
+// database, loses nothing: all of it is in the log and synced.
+func (s *Store) settle() {
+	if !s.readOnly && s.db.Metrics().WAL.Size >= settleBytes {
+		_ = s.db.Flush() // an error is in s.failure too
+	}
 }
 
 // Free is how many bytes the disk of the store has for this user; known is
