@@ -287,8 +287,10 @@ type Intent struct {
 	Run            RunID       `json:"run"`
 	Step           string      `json:"step"`
 	Instance       string      `json:"instance,omitempty"`
+	Twin           Fingerprint `json:"twin,omitzero"` // of an instance: which one it is by what it is given, whatever its place
 	Attempt        int         `json:"attempt"`
 	IdempotencyKey string      `json:"idempotency_key"`
+	Reruns         int         `json:"reruns,omitempty"` // how often a person had asked for it to be done anew
 	Effects        sdk.Effects `json:"effects"`
 	Effect         Fingerprint `json:"effect,omitzero"` // of the step type and its evaluated input
 	Local          Fingerprint `json:"local,omitzero"`  // as a Head has it: whether the step of this name is still the one that it was

@@ -43,6 +43,13 @@
 // follows what the step was: a step with the same effect waits for a person, or
 // takes the key, if the one that has the name is not the same any more.
 //
+// Who is the heir of an effect that was cut off, where several do the same? One that
+// makes the same attempt under the key it had, and no other: who shares a key with
+// another does nothing. An instance is known by what it is given and its number among
+// those that are given the same, wherever it stands by now; a step by its name. An
+// attempt that nobody is known to take up goes to the first that comes, whose own key
+// stays free for whom it was taken from.
+//
 // Why is a native plugin that takes one attempt at a time a limiter? Who waits for
 // its process has not begun. If it had, its time would run, and after a crash its
 // intent would say that the plugin may have seen it.

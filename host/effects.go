@@ -35,12 +35,21 @@ func notSeen(address string, in *checkpoint.Intent) string {
 // past is what the runs of this chain have tried of steps with effects, as far
 // as its end is not known.
 type past struct {
-	open map[string]*checkpoint.Intent                 // by address: started, end not seen
-	gone map[checkpoint.Fingerprint]*checkpoint.Intent // of steps that are not in the flow any more, or not under that name, by effect
+	open map[string]*checkpoint.Intent // by address: started, end not seen
+
+	// gone are those that another step or instance may be the heir of, by effect, oldest
+	// first: their step is not in the flow any more or not under that name, or they are
+	// of an instance, whose place another may have by now.
+	gone map[checkpoint.Fingerprint][]*checkpoint.Intent
 
 	// reshaped are those of open, by the address of the step, that were made when it
 	// had a for_each and it has none now, or the other way round.
 	reshaped map[string]*checkpoint.Intent
+
+	// holders says, of each idempotency key that the chain has used, which address did
+	// so last.
+	holders map[string]string
+	held    held
 }
 
 // effectOf identifies what an attempt does to the world: its step type and
@@ -94,7 +103,8 @@ func (s *session) resume(ctx context.Context) error {
 
 // readPast reads what the chain's runs have tried of steps with effects.
 func (s *session) readPast(ctx context.Context) error {
-	s.past = past{map[string]*checkpoint.Intent{}, map[checkpoint.Fingerprint]*checkpoint.Intent{}, map[string]*checkpoint.Intent{}}
+	s.past = past{open: map[string]*checkpoint.Intent{}, gone: map[checkpoint.Fingerprint][]*checkpoint.Intent{},
+		reshaped: map[string]*checkpoint.Intent{}, holders: map[string]string{}}
 	if !slices.ContainsFunc(s.f.steps, func(st flowStep) bool { return st.effects.Changes() }) {
 		return nil
 	}
@@ -105,12 +115,30 @@ func (s *session) readPast(ctx context.Context) error {
 			ended[address] = append(ended[address], hd)
 		}
 	}
+	intents := make([][]*checkpoint.Intent, len(s.chain))
+	with := map[attemptOf]*checkpoint.Intent{}
 	for k, run := range s.chain { // oldest first
-		if err := s.readIntents(ctx, run, s.chain[k+1:], ended); err != nil {
+		var err error
+		if intents[k], err = s.h.o.Store.Intents(ctx, s.h.o.Tenant, run); err != nil {
+			return &storeError{err}
+		}
+		for _, in := range intents[k] {
+			with[attemptOf{run, hcl.InstanceAddress(in.Step, in.Instance), in.Attempt}] = in
+		}
+	}
+	for k, run := range s.chain {
+		if err := s.readIntents(ctx, run, intents[k], s.chain[k+1:], ended, with); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// attemptOf names an attempt.
+type attemptOf struct {
+	run     checkpoint.RunID
+	address string
+	attempt int
 }
 
 // countAttempts reads what the run that is continued has tried so far.
@@ -143,12 +171,8 @@ func (s *session) tried(address string, attempt int) {
 }
 
 // readIntents takes in the intents of one run of the chain. later are the runs
-// after it.
-func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later []checkpoint.RunID, ended map[string][]*checkpoint.Head) error {
-	intents, err := s.h.o.Store.Intents(ctx, s.h.o.Tenant, run)
-	if err != nil {
-		return &storeError{err}
-	}
+// after it, with are the intents of all by the attempts that they began.
+func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, intents []*checkpoint.Intent, later []checkpoint.RunID, ended map[string][]*checkpoint.Head, with map[attemptOf]*checkpoint.Intent) error {
 	if len(intents) == 0 {
 		return nil
 	}
@@ -172,6 +196,7 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 			s.tried(address, in.Attempt)
 		}
 		delete(s.past.open, address)
+		s.past.handedOn(in, address)
 		if was := s.past.reshaped[in.Step]; was != nil && was.Instance == in.Instance {
 			delete(s.past.reshaped, in.Step)
 		}
@@ -180,7 +205,17 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 		same := has && !reshaped && (in.Local.IsZero() || in.Local == s.local(i, in.Instance))
 		var end *checkpoint.Head
 		if k := slices.IndexFunc(ended[address], func(hd *checkpoint.Head) bool {
-			return hd.Run == run && hd.Attempts >= in.Attempt || slices.Contains(later, hd.Run)
+			if hd.Run == run && hd.Attempts < in.Attempt || hd.Run != run && !slices.Contains(later, hd.Run) {
+				return false
+			}
+			by := with[attemptOf{hd.Run, address, hd.Attempts}]
+			switch {
+			case by == nil || by.IdempotencyKey == in.IdempotencyKey:
+				return true
+			case by.Effect != in.Effect: // in its place there is another instance by now
+				return in.Instance == ""
+			}
+			return by.Reruns != in.Reruns // else another has its key, and may not have ended
 		}); k >= 0 {
 			end = ended[address][k]
 		}
@@ -193,7 +228,6 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 		}
 		switch {
 		case failed[fmt.Sprint(address, " ", in.Attempt)], end != nil && (reshaped || s.ends(ctx, end, in)):
-			delete(s.past.gone, in.Effect)
 			continue
 		case end == nil && has:
 			s.past.open[address] = in
@@ -203,18 +237,39 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, later [
 		}
 		// Under its name there is another step now, or in its place another instance.
 		if !same || in.Instance != "" {
-			s.past.gone[in.Effect] = in
+			s.past.gone[in.Effect] = append(s.past.gone[in.Effect], in)
 		}
 	}
 	return nil
 }
 
+// handedOn notes that address has used the key of in, and drops what in stands for from
+// now on: what was tried under that key, and what a person has since asked to be done
+// anew.
+func (p *past) handedOn(in *checkpoint.Intent, address string) {
+	if was := p.open[p.holders[in.IdempotencyKey]]; was != nil && was.IdempotencyKey == in.IdempotencyKey {
+		delete(p.open, p.holders[in.IdempotencyKey])
+	}
+	p.holders[in.IdempotencyKey] = address
+	all := p.gone[in.Effect]
+	if all = slices.DeleteFunc(all, func(old *checkpoint.Intent) bool {
+		same := old.Instance == in.Instance || old.Twin == in.Twin && !in.Twin.IsZero()
+		return old.IdempotencyKey == in.IdempotencyKey || old.Step == in.Step && same && old.Reruns < in.Reruns
+	}); len(all) == 0 {
+		delete(p.gone, in.Effect)
+		return
+	}
+	p.gone[in.Effect] = all
+}
+
 // unsettled is the oldest attempt that is not known to have ended and that any step may
 // be the heir of; nil if there is none. Which one is known when inputs are.
 func (s *session) unsettled() (oldest *checkpoint.Intent) {
-	for _, in := range s.past.gone {
-		if in.Effects == sdk.EffectsOnce && (oldest == nil || in.Started.Before(oldest.Started)) {
-			oldest = in
+	for _, all := range s.past.gone {
+		for _, in := range all {
+			if in.Effects == sdk.EffectsOnce && (oldest == nil || in.Started.Before(oldest.Started)) {
+				oldest = in
+			}
 		}
 	}
 	return oldest
@@ -271,38 +326,5 @@ func (r *run) blockedNow(w *work) *sdk.Error {
 	case r.h.o.Behind && st.effects.Changes():
 		return outcomeUnknown(address, "the store has lost records that were known to be durable, perhaps this one")
 	}
-	return nil
-}
-
-// effect settles what attempt w does to the world: the idempotency key, which
-// is the one of an attempt with this effect that was interrupted, if there is
-// one. The error says that the effect may have happened under a name that the
-// flow no longer has.
-func (s *session) effect(w *work, st *flowStep) *sdk.Error {
-	w.effect = effectOf(st.StepType, w.inputs)
-	address := hcl.InstanceAddress(st.address, w.in.Name)
-	if s.answer(w.step, w.in.Name) == nil && (w.inst < 0 && !s.rerun(w.step, "") || w.inst >= 0 && !w.in.Rerun) {
-		if in := s.past.open[address]; in != nil && in.Effect == w.effect {
-			w.idem = in.IdempotencyKey
-			return nil
-		}
-		if in := s.past.gone[w.effect]; in != nil && st.effects.Changes() {
-			if st.effects == sdk.EffectsOnce {
-				return outcomeUnknown(address, notSeen(address, in))
-			}
-			w.idem = in.IdempotencyKey
-			return nil
-		}
-	}
-	h := checkpoint.NewHasher("engine/idempotency/1")
-	h.String(string(s.record.Chain))
-	h.String(address)
-	h.Fingerprint(w.effect)
-	reruns := s.record.Reruns[address]
-	if w.inst >= 0 {
-		reruns += s.record.Reruns[st.address]
-	}
-	h.Int(reruns)
-	w.idem = h.Sum().String()
 	return nil
 }

@@ -369,8 +369,12 @@ func (r *run) syncNow() {
 
 func (r *run) intent(c command) {
 	w := r.working[c.node]
+	var of checkpoint.Fingerprint
+	if w.inst >= 0 {
+		of = twin(&w.in)
+	}
 	seq := r.commit(r.batchOf(func(b *checkpoint.Batch) {
-		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(c.attempt), IdempotencyKey: w.idem, Effect: w.effect, Local: r.s.local(w.step, w.in.Name), Effects: r.step(w).effects, Started: time.Now().UTC(), Undo: w.undo})
+		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(c.attempt), IdempotencyKey: w.idem, Twin: of, Reruns: r.s.rerunsOf(w), Effect: w.effect, Local: r.s.local(w.step, w.in.Name), Effects: r.step(w).effects, Started: time.Now().UTC(), Undo: w.undo})
 	}))
 	r.push(signal{kind: sigIntent, node: c.node, seq: seq})
 }

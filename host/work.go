@@ -371,7 +371,7 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 		}
 	}
 	w.content = checkpoint.ContentKey(base, digest, order, w.in.Occurrence)
-	if err := s.effect(w, st); err != nil {
+	if err := r.effect(w, st); err != nil {
 		w.failed(err)
 		return false
 	}
