@@ -250,6 +250,7 @@ func (s *Store) sync() error {
 	if err := s.failure.cause(); err != nil {
 		return err
 	}
+	s.head.syncing()
 	if err := s.db.LogData(nil, pebble.Sync); err != nil {
 		return err
 	}

@@ -37,9 +37,9 @@
 // names a sync that returned; a store that is behind it has lost records that
 // were reported as persisted (Store.Behind). It lies outside of Pebble, so that
 // a directory without its database is not mistaken for a new one. It is written
-// after each sync and synced at most every 20 ms and at Close, so that the log has
-// the disk for itself: a killed process leaves the newest Seq, a power cut one that
-// is so much older.
+// after each sync, and synced when the disk has been left alone for a millisecond, at
+// the latest after 20 ms and at Close, so that the log has the disk for itself: a
+// killed process leaves the newest Seq, a power cut one that is so much older.
 //
 // Why are large outputs files? In the database each would be written three times
 // (log, table, compaction) and push the heads, which every plan reads, out of

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -90,18 +91,22 @@ func createHead(fsys vfs.FS, dir string, seq checkpoint.Seq) error {
 	return syncDir(fsys, dir)
 }
 
-// headDelay is how long a durable Seq may be in HEAD before a sync of HEAD. Each
-// such sync delays one of the log, for the disk does one at a time: with one per
-// step a chain of steps with effects lost a sixth of its speed
-// (host BenchmarkDurable). A process that is killed leaves what it has written;
-// after a power cut HEAD may be so much older.
-const headDelay = 20 * time.Millisecond
+// A durable Seq is in HEAD at once, and synced when the disk has been left alone for
+// headQuiet, at the latest after headDelay. Each sync of HEAD delays one of the log,
+// for the disk does one at a time: with one per step a chain of steps with effects
+// that take no time lost a sixth of its speed (host BenchmarkDurable). A process that
+// is killed leaves what it has written; after a power cut HEAD may be so much older.
+const (
+	headQuiet = time.Millisecond
+	headDelay = 20 * time.Millisecond
+)
 
 // headWriter follows the syncs: it writes the newest durable Seq while the next
 // sync is under way, since nobody waits for it.
 type headWriter struct {
 	f    vfs.File
 	slot int64
+	busy atomic.Bool         // a sync of the log is under way
 	seqs chan checkpoint.Seq // the newest one, closed to end
 	done chan struct{}
 }
@@ -129,19 +134,26 @@ func (w *headWriter) loop() {
 	defer close(w.done)
 	// An error of the file has frozen the file system and so ended the store.
 	due, dirty := time.NewTimer(headDelay), false
+	var since time.Time // when what is not synced began to be
 	defer due.Stop()
 	for open := true; open; {
 		var seq checkpoint.Seq
 		select {
 		case seq, open = <-w.seqs:
-			if open { // into the slot that is not synced yet: the other one is whole
-				_, _ = w.f.WriteAt(appendSlot(nil, seq), w.slot*slotSize)
+			if !open {
+				break
 			}
-			if open && !dirty {
-				dirty = true
-				due.Reset(headDelay)
+			// Into the slot that is not synced yet: the other one is whole.
+			_, _ = w.f.WriteAt(appendSlot(nil, seq), w.slot*slotSize)
+			if !dirty {
+				dirty, since = true, time.Now()
 			}
+			due.Reset(min(headQuiet, headDelay-time.Since(since)))
 		case <-due.C:
+			if left := headDelay - time.Since(since); w.busy.Load() && left > 0 {
+				due.Reset(min(headQuiet, left))
+				break
+			}
 			w.sync(&dirty)
 		}
 	}
@@ -156,8 +168,12 @@ func (w *headWriter) sync(dirty *bool) {
 	}
 }
 
+// syncing says that a sync of the log begins; put ends it.
+func (w *headWriter) syncing() { w.busy.Store(true) }
+
 // put hands over a durable Seq; one sender.
 func (w *headWriter) put(seq checkpoint.Seq) {
+	w.busy.Store(false)
 	select {
 	case <-w.seqs:
 	default:
