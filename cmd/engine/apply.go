@@ -89,14 +89,14 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	addEncrypt(c, &f.encrypt)
 	c.Flags().StringVar(&f.keepBytes, "keep-bytes", "", "keep stored outputs up to this `size` together, such as 2GiB; the oldest that no newest run uses go first")
 	c.Flags().StringVar(&f.minFree, "min-free", defaultFree, "start nothing with less than this `size` free on the disk of the state; 0 asks for nothing")
-	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "attempts at once `N`, where the workflow does not say")
+	c.Flags().IntVar(&f.concurrency, "concurrency", host.DefaultConcurrency, "attempts at once `N`, where the workflow does not say")
 	return c
 }
 
 // check refuses flags that make no sense, alone or together.
 func (f *applyFlags) check() error {
-	if f.concurrency < 0 {
-		return exit(exitUsage, "--concurrency %d is negative", f.concurrency)
+	if f.concurrency < 1 {
+		return exit(exitUsage, "--concurrency %d runs nothing; the least is 1", f.concurrency)
 	}
 	if f.replay != "" && (f.run != "" || f.fresh || len(f.rerun)+len(f.from)+len(f.set) > 0) {
 		return exit(exitUsage, "--replay answers all of a run from another; leave out --run, --new, --rerun, --from and --set")
