@@ -48,8 +48,9 @@ func decodeEnvelope(b []byte, v any, large raws) error {
 	return nil
 }
 
-// encode is what encoding/json makes of r; ok is false where only that can tell.
-func (r *Request) encode() (b []byte, ok bool) {
+// encode is what encoding/json makes of r, in pieces; ok is false where only that
+// can tell.
+func (r *Request) encode() (parts [][]byte, ok bool) {
 	if !compact(r.Input) || !compact(r.Config) {
 		return nil, false
 	}
@@ -59,18 +60,13 @@ func (r *Request) encode() (b []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	head, ok = bytes.CutSuffix(head, []byte(`"input":null,"config":null}`))
-	if !ok {
-		return nil, false
-	}
-	b = make([]byte, 0, len(head)+len(r.Input)+len(r.Config)+len(`"input":,"config":}`))
-	b = append(append(append(b, head...), `"input":`...), r.Input...)
-	b = append(append(b, `,"config":`...), r.Config...)
-	return append(b, '}'), true
+	head, ok = bytes.CutSuffix(head, []byte(`null,"config":null}`))
+	return [][]byte{head, r.Input, []byte(`,"config":`), r.Config, []byte(`}`)}, ok
 }
 
-// encode is what encoding/json makes of r; ok is false where only that can tell.
-func (r *Response) encode() (b []byte, ok bool) {
+// encode is what encoding/json makes of r, in pieces; ok is false where only that
+// can tell.
+func (r *Response) encode() (parts [][]byte, ok bool) {
 	if !compact(r.Output) {
 		return nil, false
 	}
@@ -80,13 +76,10 @@ func (r *Response) encode() (b []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	tail = tail[1:] // its brace
-	b = make([]byte, 0, len(`{"output":,`)+len(r.Output)+len(tail))
-	b = append(append(b, `{"output":`...), r.Output...)
-	if len(tail) > 1 {
-		b = append(b, ',')
+	if tail[0] = ','; len(tail) == len(`{}`) {
+		tail = tail[1:]
 	}
-	return append(b, tail...), true
+	return [][]byte{[]byte(`{"output":`), r.Output, tail}, true
 }
 
 // compact reports whether raw is JSON that encoding/json would copy as it is.

@@ -16,17 +16,35 @@ const MaxDepth = 200
 // Marshal encodes v as JSON without escaping <, > and &. The large parts of a
 // *Request and a *Response are copied once and not encoded again.
 func Marshal(v any) ([]byte, error) {
+	parts, err := MarshalParts(v)
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	return bytes.Join(parts, nil), nil
+}
+
+// MarshalParts is Marshal for those who send the text and need not have it in one
+// piece. The large parts of a *Request and a *Response are not copied: what is
+// returned shares their memory.
+func MarshalParts(v any) ([][]byte, error) {
 	switch v := v.(type) {
 	case *Request:
-		if b, ok := v.encode(); ok {
-			return b, nil
+		if parts, ok := v.encode(); ok {
+			return parts, nil
 		}
 	case *Response:
-		if b, ok := v.encode(); ok {
-			return b, nil
+		if parts, ok := v.encode(); ok {
+			return parts, nil
 		}
 	}
-	return encode(v)
+	b, err := encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return [][]byte{b}, nil
 }
 
 func encode(v any) ([]byte, error) {

@@ -50,8 +50,9 @@
 // Why no runner above a worker? It cannot start anything: the filter lets it make
 // threads and no processes. A death signal is enough.
 //
-// Why does an outcome travel as an output? On the wire an error is a step's, which
-// may not use the host's words; a worker has the words of a loader.
+// Why does an error of a worker travel in the details of another? On the wire an
+// error is a step's, which may not use the host's words; a worker has the words of
+// a loader. An output travels as it is: wrapped, it would be read once more.
 //
 // Why does the time of a compile worker count by the processor? A machine with
 // other work must not make a module unusable. The clock still ends it, later.

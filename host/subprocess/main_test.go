@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-const probeManifest = `{"abi":1,"name":"probe","steps":{"probe":{"effects":"read"},"respond":{}}}`
+const probeManifest = `{"abi":1,"name":"probe","steps":{"probe":{"effects":"read"},"respond":{},"echo":{}}}`
 
 var buildProbe = sync.OnceValues(func() (string, error) {
 	exe := filepath.Join(buildDir, "probe")

@@ -21,68 +21,51 @@ func isTextBusy(err error) bool { return errors.Is(err, syscall.ETXTBSY) }
 // gone reports whether no process has this pid.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
+// maxPipe is what a pipe holds at most, unless somebody has raised that.
+const maxPipe = 1 << 20
+
 // readLines reads stderr to its end. drain returns when all that was written
-// before the call has been given to lines: it interrupts the reader by a read
-// deadline, and the reader then takes what the pipe holds without waiting.
+// before the call has been given to lines: it takes what the pipe holds itself,
+// which is cheaper than to wait for the reader to do so.
 func readLines(reading *sync.WaitGroup, f *os.File, lines *stderrLines) (drain func()) {
-	asked := make(chan chan struct{}, 1)
-	ended := make(chan struct{})
-	reading.Go(func() {
-		defer close(ended)
-		buf := make([]byte, 32<<10)
-		for {
-			n, err := f.Read(buf)
+	raw, err := f.SyscallConn()
+	if err != nil { // of an open file it is nil
+		return nil
+	}
+	var taking sync.Mutex // what was read first is given away first
+	buf := make([]byte, 32<<10)
+	take := func(fd uintptr) (n int, err error) {
+		taking.Lock()
+		defer taking.Unlock()
+		for n, err = syscall.Read(int(fd), buf); err == syscall.EINTR; n, err = syscall.Read(int(fd), buf) {
+		}
+		if n > 0 {
 			lines.write(buf[:n])
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				select {
-				case done := <-asked:
-					_ = f.SetReadDeadline(time.Time{})
-					readNow(f, buf, lines)
-					close(done)
-					continue
-				default: // the deadline of finish
-				}
-			}
-			if err != nil {
-				break
-			}
+		}
+		return n, err
+	}
+	reading.Go(func() {
+		for ended := false; !ended; {
+			err := raw.Read(func(fd uintptr) bool {
+				n, err := take(fd)
+				ended = n <= 0
+				return err != syscall.EAGAIN
+			})
+			ended = ended || err != nil // the deadline of finish
 		}
 		lines.flush()
 		_ = f.Close()
 	})
 	return func() {
-		done := make(chan struct{})
-		select {
-		case asked <- done:
-		case <-ended:
-			return
-		}
-		_ = f.SetReadDeadline(time.Unix(1, 0))
-		select {
-		case <-done:
-		case <-ended:
-		}
-	}
-}
-
-// readNow reads what the pipe holds.
-func readNow(f *os.File, buf []byte, lines *stderrLines) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return
-	}
-	for more := true; more; {
-		err := raw.Read(func(fd uintptr) bool {
-			n, err := syscall.Read(int(fd), buf)
-			if n > 0 {
-				lines.write(buf[:n])
+		_ = raw.Control(func(fd uintptr) { // when it is closed, all was given
+			for taken := 0; taken < maxPipe; {
+				n, _ := take(fd)
+				if n <= 0 {
+					return
+				}
+				taken += n
 			}
-			more = n > 0 || err == syscall.EINTR
-			return true
 		})
-		if err != nil {
-			return
-		}
 	}
 }
 

@@ -82,7 +82,7 @@ func TestWhatAPluginSees(t *testing.T) {
 		if out, err := run(t, stepOf(t, p, "respond", loader.Limits{}), `{}`); err != nil || out != `"responded"` {
 			t.Errorf("respond %s, %v", out, err)
 		}
-		if _, err := p.Step("other", loader.Limits{}); err == nil || !strings.Contains(err.Error(), "it has probe, respond") {
+		if _, err := p.Step("other", loader.Limits{}); err == nil || !strings.Contains(err.Error(), "it has echo, probe, respond") {
 			t.Error(err)
 		}
 	})

@@ -56,6 +56,7 @@ func launch(ctx context.Context, c *child, timeout time.Duration, dir string) (*
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		SkipHostEnv:      true,
 		AutoMTLS:         autoMTLS,
+		GRPCDialOptions:  wire.DialOptions(),
 		StartTimeout:     timeout,
 		Logger:           hclog.NewNullLogger(), // what it says, our errors say better
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},

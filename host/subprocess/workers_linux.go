@@ -49,11 +49,23 @@ type workerJob struct {
 	Spec   json.RawMessage `json:"spec"`
 }
 
-// outcome is how an attempt ended in a worker. It travels as an output, because
-// on the wire a response may not use the host's own classes.
-type outcome struct {
-	Response *sdk.Response `json:"response,omitempty"`
-	Error    *sdk.Error    `json:"error,omitempty"`
+// codeFailed marks the error of an attempt that left a worker whole, in the details
+// of another one: on the wire it may not use the host's own classes.
+const codeFailed = "failed in the worker"
+
+// failed makes a response of how an attempt failed.
+func failed(e *sdk.Error) (*sdk.Response, error) {
+	details, err := sdk.Marshal(e)
+	return &sdk.Response{Error: &sdk.Error{Class: sdk.ClassInternal, Code: codeFailed, Details: details}}, err
+}
+
+// failure reads the details that failed wrote; nil if these are none.
+func failure(details []byte) *sdk.Error {
+	var e sdk.Error
+	if sdk.Unmarshal(details, &e) != nil || !e.Class.Valid() {
+		return nil
+	}
+	return &e
 }
 
 // Isolates says why this program cannot run modules in processes of their own;
@@ -127,31 +139,41 @@ func (s *isolated) Run(ctx context.Context, req *sdk.Request, host sdk.Host) (*s
 		return nil, err
 	}
 	limits := s.job.Limits
-	// An outcome is larger than its response, by how it is wrapped and escaped.
+	// An error is larger than the module's by how it is wrapped and escaped.
 	r, err := w.client.Run(ctx, req, host, wire.Limits{Request: limits.Request, Response: 2*limits.Response + 1<<20, Grace: stopWithin})
 	var broken *wire.Broken
-	switch {
-	case errors.As(err, &broken):
+	if errors.As(err, &broken) {
 		defer s.end(w)
 		return nil, s.died(w, broken)
-	case err != nil:
-		s.end(w)
-		return nil, err
 	}
-	var o outcome
-	if err := sdk.Unmarshal(r.Output, &o); err != nil || (o.Response == nil) == (o.Error == nil) {
-		s.end(w)
-		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("module %s: its worker answered what is no outcome%s", s.job.Path, sdk.Seen(r.Output))}
+	keep := true
+	if err != nil {
+		keep, err = s.judge(sdk.AsError(err))
 	}
-	if w.used++; w.used == workerAttempts || o.Error != nil && !o.Error.Class.FromStep() {
+	if w.used++; w.used == workerAttempts || !keep {
 		s.end(w)
 	} else {
 		s.give(w)
 	}
-	if o.Error != nil {
-		return nil, o.Error
+	return r, err
+}
+
+// judge reads the error of a worker that lives, and says whether to keep it. One of
+// our own, for which the worker was told to stop, keeps what the module said last.
+func (s *isolated) judge(e *sdk.Error) (keep bool, _ error) {
+	inner := failure(e.Details)
+	switch {
+	case e.Code != codeFailed:
+		own := *e
+		own.Details = nil
+		if inner != nil {
+			own.Stderr = inner.Stderr
+		}
+		return false, &own
+	case inner == nil:
+		return false, &sdk.Error{Class: sdk.ClassProtocol, Message: fmt.Sprintf("module %s: its worker failed without an error%s", s.job.Path, sdk.Seen(e.Details))}
 	}
-	return o.Response, nil
+	return inner.Class.FromStep(), inner
 }
 
 // Prepare starts a worker, unless there is one more than attempts are prepared.
@@ -422,21 +444,19 @@ func workerMain(serve func([]byte, []*os.File) (sdk.Step, error)) {
 				fmt.Fprintln(stderr, err)
 				os.Exit(1)
 			}
-			return grpc.NewServer(o...)
+			return wire.NewServer(o)
 		},
 	})
 }
 
-// wrapped makes an outcome of how an attempt ends.
+// wrapped lets the errors of step pass the wire.
 func wrapped(step sdk.Step) sdk.Step {
 	return sdk.StepFunc(func(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.Response, error) {
-		var o outcome
-		var err error
-		if o.Response, err = step.Run(ctx, req, host); err != nil {
-			o = outcome{Error: sdk.AsError(err)}
+		r, err := step.Run(ctx, req, host)
+		if err != nil {
+			return failed(sdk.AsError(err))
 		}
-		b, err := sdk.Marshal(o)
-		return &sdk.Response{Output: b}, err
+		return r, nil
 	})
 }
 

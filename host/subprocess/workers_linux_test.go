@@ -45,7 +45,12 @@ func workerExe(t testing.TB) string {
 // acts returns workers that do what they are told.
 func acts(t testing.TB, l *Loader, limits loader.Limits) *isolated {
 	t.Helper()
-	w, err := l.Isolate(loader.Job{Path: "acts.wasm", Limits: limits.WithDefaults(), Spec: []byte(`"acts"`)})
+	return works(t, l, `"acts"`, limits)
+}
+
+func works(t testing.TB, l *Loader, spec string, limits loader.Limits) *isolated {
+	t.Helper()
+	w, err := l.Isolate(loader.Job{Path: "acts.wasm", Limits: limits.WithDefaults(), Spec: []byte(spec)})
 	if err != nil {
 		t.Fatal(err)
 	}

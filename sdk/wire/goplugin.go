@@ -31,6 +31,20 @@ func Handshake() goplugin.HandshakeConfig {
 // *Client.
 func Plugins() goplugin.PluginSet { return goplugin.PluginSet{PluginName: &grpcPlugin{}} }
 
+// maxReceive is gRPC's own limit for a message, which go-plugin lifts. No frame
+// comes near it.
+const maxReceive = 4 << 20
+
+// DialOptions are those of the host's end of a connection.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReceive))}
+}
+
+// NewServer makes the plugin's end of a connection, for goplugin.ServeConfig.
+func NewServer(o []grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append(o, grpc.ForceServerCodecV2(codec{}))...)
+}
+
 // Serve serves step to the engine that started this process, until that engine
 // shuts it down. os.Stdout and os.Stderr stay what they are: the engine logs
 // what is written to stderr and drops what is written to stdout.
@@ -44,7 +58,7 @@ func Serve(step sdk.Step) {
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: Handshake(),
 		Plugins:         goplugin.PluginSet{PluginName: &grpcPlugin{step: kept}},
-		GRPCServer:      goplugin.DefaultGRPCServer,
+		GRPCServer:      NewServer,
 		Logger:          hclog.NewNullLogger(), // stderr is the step's
 	})
 }

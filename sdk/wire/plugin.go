@@ -12,8 +12,8 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
-// Register serves step on s, the plugin's end of the wire. Panics of step are
-// not caught here.
+// Register serves step on s, the plugin's end of the wire, which NewServer has
+// made. Panics of step are not caught here.
 func Register(s grpc.ServiceRegistrar, step sdk.Step) {
 	RegisterStepServer(s, &server{step: step})
 }
@@ -49,22 +49,22 @@ func (s *server) Run(stream grpc.BidiStreamingServer[Frame, Frame]) error {
 	if err != nil {
 		r = &sdk.Response{Error: sdk.AsError(err)}
 	}
-	var b []byte // empty: the respond operation gave the response
+	var b [][]byte // empty: the respond operation gave the response
 	if r != nil {
-		if b, err = sdk.Marshal(r); err != nil {
+		if b, err = sdk.MarshalParts(r); err != nil {
 			return status.Errorf(codes.Internal, "the response cannot be encoded: %v", err)
 		}
 	}
-	return host.send(message{kind: Kind_RESPONSE, data: b})
+	return host.send(Kind_RESPONSE, 0, b)
 }
 
 func receive(stream grpc.BidiStreamingServer[Frame, Frame], asm *assembler) (*message, error) {
 	for {
-		f, err := stream.Recv()
-		if err != nil {
+		var f frame
+		if err := stream.RecvMsg(&f); err != nil {
 			return nil, err
 		}
-		if m, err := asm.add(f); m != nil || err != nil {
+		if m, err := asm.add(&f); m != nil || err != nil {
 			return m, err
 		}
 	}
@@ -109,10 +109,10 @@ func (h *pluginHost) listen(asm *assembler, cancel context.CancelCauseFunc) {
 
 // send writes one message; messages of several goroutines do not mix, which
 // costs nothing and keeps the stream readable for people.
-func (h *pluginHost) send(m message) error {
+func (h *pluginHost) send(kind Kind, id uint32, data [][]byte) error {
 	h.sendMu.Lock()
 	defer h.sendMu.Unlock()
-	return split(m, h.stream.Send)
+	return split(kind, id, data, func(f *frame) error { return h.stream.SendMsg(f) })
 }
 
 // Call sends one operation and waits for its reply.
@@ -123,7 +123,7 @@ func (h *pluginHost) Call(ctx context.Context, msg []byte) ([]byte, error) {
 	id := h.last
 	h.waiting[id] = ch
 	h.mu.Unlock()
-	if err := h.send(message{Kind_CALL, id, msg}); err != nil {
+	if err := h.send(Kind_CALL, id, [][]byte{msg}); err != nil {
 		return nil, err
 	}
 	select {

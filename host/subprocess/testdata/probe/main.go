@@ -113,6 +113,11 @@ func respond(ctx context.Context, _ *sdk.Request, host sdk.Host) (*sdk.Response,
 	return nil, err
 }
 
+// echo answers with its input, unread.
+func echo(_ context.Context, req *sdk.Request, _ sdk.Host) (*sdk.Response, error) {
+	return &sdk.Response{Output: req.Input}, nil
+}
+
 func main() {
-	serve.Main(map[string]sdk.Step{"probe": sdk.Func(probe), "respond": sdk.StepFunc(respond)})
+	serve.Main(map[string]sdk.Step{"probe": sdk.Func(probe), "respond": sdk.StepFunc(respond), "echo": sdk.StepFunc(echo)})
 }

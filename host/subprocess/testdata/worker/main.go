@@ -83,10 +83,17 @@ func serve(spec []byte, files []*os.File) (sdk.Step, error) {
 	switch string(spec) {
 	case `"acts"`:
 		return sdk.StepFunc(act), nil
+	case `"echo"`:
+		return sdk.StepFunc(echo), nil
 	case `"none"`:
 		return nil, errors.New("there is no such module: 中文")
 	}
 	return wasm.Serve(spec, files)
+}
+
+// echo answers with its input, unread.
+func echo(_ context.Context, req *sdk.Request, _ sdk.Host) (*sdk.Response, error) {
+	return &sdk.Response{Output: req.Input}, nil
 }
 
 var token = time.Now().UnixNano()
