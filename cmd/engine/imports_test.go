@@ -16,6 +16,7 @@ const module = "github.com/retrace-dev/engine/"
 // not listed is an error, so that adding a room is a decision.
 var imports = map[string][]string{
 	"sdk":                    {},
+	"sdk/schema":             {},
 	"sdk/wire":               {"sdk"},
 	"sdk/serve":              {"sdk", "sdk/wire"},
 	"sdk/steptest":           {"sdk"},
