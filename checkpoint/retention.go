@@ -14,6 +14,7 @@ type Policy struct {
 	Now      time.Time // records that expired before go
 	Keep     int       // of a step instance the newest N records stay, and of a workflow with the same variable values the newest N runs; 0 = all
 	MaxBytes int64     // of all outputs with their blobs together; the oldest lose theirs first; 0 = no limit
+	Before   time.Time // runs that nothing has happened in since go, whatever their variable values, with the records that no other uses; zero = none
 	// KeepSteps is Keep for the instances of single steps, in place of it.
 	KeepSteps map[StepOf]int
 }
@@ -43,6 +44,7 @@ type RemovalReason string
 const (
 	RemoveExpired    RemovalReason = "expired"    // its time to live is over
 	RemoveSuperseded RemovalReason = "superseded" // Policy.Keep newer ones of the step instance stay
+	RemoveForgotten  RemovalReason = "forgotten"  // its run is older than Policy.Before
 	RemoveBudget     RemovalReason = "budget"     // Policy.MaxBytes
 )
 
@@ -52,12 +54,19 @@ type Removal struct {
 	Reason RemovalReason
 }
 
+// RunRemoval is one run that goes.
+type RunRemoval struct {
+	*RunRecord
+	Reason RemovalReason // RemoveSuperseded or RemoveForgotten
+	Active time.Time     // when something happened in it last
+}
+
 // Decision is what Select found. The lists are in the order of Seq, the runs in
 // the order they were given in.
 type Decision struct {
 	Records []Removal    // these go
 	Outputs []Removal    // these become husks
-	Runs    []*RunRecord // these go, with their attempts and intents
+	Runs    []RunRemoval // these go, with their attempts and intents
 	Freed   int64        // bytes of outputs and their blobs that nothing needs any more
 	Bytes   int64        // bytes of outputs and their blobs that stay
 	Over    int64        // by which Bytes exceeds Policy.MaxBytes, since all of it is in use
@@ -65,14 +74,17 @@ type Decision struct {
 
 // Select decides what goes from a tenant's store, given all of its checkpoints
 // and the newest record of each of its runs, newest run first, as Store.Runs
-// lists them.
+// lists them. unsettled are the runs with attempts of which Unsettled says that
+// nobody knows their end; these stay, as do those with something to undo.
 //
 // What is in use never goes: everything that a run which is not known to have
 // ended, or the newest run of each workflow with the same variable values, has
-// committed or reused. Since records share outputs, an output goes only when
-// no record that stays names it; a run stays while a record of it does.
-func Select(records []Stored, runs []*RunRecord, p Policy) Decision {
-	s := selection{records: records, runs: runs, policy: p, inUse: make([]bool, len(records)), gone: make([]bool, len(records))}
+// committed or reused, but for runs older than Policy.Before. Since records share
+// outputs, an output goes only when no record that stays names it; a run stays
+// while a record of it does.
+func Select(records []Stored, runs []*RunRecord, unsettled map[RunID]bool, p Policy) Decision {
+	s := selection{records: records, runs: runs, policy: p, unsettled: unsettled, inUse: make([]bool, len(records)), gone: make([]bool, len(records))}
+	s.findForgotten()
 	s.findUsed()
 	s.selectRecords()
 	s.selectOutputs()
@@ -89,10 +101,37 @@ type selection struct {
 	records []Stored
 	runs    []*RunRecord
 	policy  Policy
-	inUse   []bool // by record
-	gone    []bool // by record
-	stack   []int  // in use, and their upstreams not looked at yet
-	d       Decision
+
+	unsettled map[RunID]bool
+	active    map[RunID]time.Time // when something happened in a run last
+	forgotten map[RunID]bool      // older than policy.Before
+	inUse     []bool              // by record
+	gone      []bool              // by record
+	stack     []int               // in use, and their upstreams not looked at yet
+	d         Decision
+}
+
+// stays: what may have happened in the run, or is to be undone, is not forgotten.
+func (s *selection) stays(r *RunRecord) bool { return r.Undoing() || s.unsettled[r.ID] }
+
+// findForgotten finds the runs older than policy.Before. One that was interrupted has
+// no end: it is as old as its newest record.
+func (s *selection) findForgotten() {
+	s.active, s.forgotten = map[RunID]time.Time{}, map[RunID]bool{}
+	later := func(id RunID, t time.Time) {
+		if s.active[id].Before(t) {
+			s.active[id] = t
+		}
+	}
+	for _, r := range s.records {
+		later(r.Run, r.Created)
+	}
+	for _, r := range s.runs {
+		later(r.ID, r.Created)
+		later(r.ID, r.Since)
+		later(r.ID, r.Ended)
+		s.forgotten[r.ID] = s.active[r.ID].Before(s.policy.Before) && !s.stays(r)
+	}
 }
 
 // groupKey names the runs that take each other's place.
@@ -115,6 +154,9 @@ func (s *selection) findUsed() {
 	newest := map[groupKey]bool{}
 	for _, r := range s.runs {
 		k := groupKey{r.Workflow, r.Variables}
+		if s.forgotten[r.ID] {
+			continue
+		}
 		if newest[k] && r.Status != RunRunning && !r.Undoing() {
 			continue
 		}
@@ -220,9 +262,18 @@ func (s *selection) selectRecords() {
 				s.remove(i, RemoveExpired)
 			case keep > 0 && rank >= keep:
 				s.remove(i, RemoveSuperseded)
+			case s.forgets(r.Run) && r.Created.Before(s.policy.Before):
+				s.remove(i, RemoveForgotten)
 			}
 		}
 	}
+}
+
+// forgets: the records of the run go unless they are in use. That of an imported
+// record may never have been here.
+func (s *selection) forgets(id RunID) bool {
+	forgotten, known := s.forgotten[id]
+	return forgotten || !known
 }
 
 func (s *selection) remove(i int, why RemovalReason) {
@@ -333,11 +384,9 @@ func (s *selection) countBlobs(outputs map[place]*output) {
 	}
 }
 
-// selectRuns takes the runs beyond Keep of which no record stays.
+// selectRuns takes the runs beyond Keep and those older than Before, if no record of
+// them stays.
 func (s *selection) selectRuns() {
-	if s.policy.Keep <= 0 {
-		return
-	}
 	needed := map[RunID]bool{}
 	for i, r := range s.records {
 		if !s.gone[i] {
@@ -347,8 +396,13 @@ func (s *selection) selectRuns() {
 	rank := map[groupKey]int{}
 	for _, r := range s.runs {
 		k := groupKey{r.Workflow, r.Variables}
-		if rank[k]++; rank[k] > s.policy.Keep && r.Status != RunRunning && !r.Undoing() && !needed[r.ID] {
-			s.d.Runs = append(s.d.Runs, r)
+		rank[k]++
+		switch {
+		case needed[r.ID] || s.stays(r):
+		case s.forgotten[r.ID]:
+			s.d.Runs = append(s.d.Runs, RunRemoval{r, RemoveForgotten, s.active[r.ID]})
+		case s.policy.Keep > 0 && rank[k] > s.policy.Keep && r.Status != RunRunning:
+			s.d.Runs = append(s.d.Runs, RunRemoval{r, RemoveSuperseded, s.active[r.ID]})
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestBudgetCountsBlobs(t *testing.T) {
 		{1169, 1010, 170, 0, 2}, // with the other both blobs go
 		{500, 1010, 170, 510, 2},
 	} {
-		d := Select(records, runs, Policy{MaxBytes: c.max})
+		d := Select(records, runs, nil, Policy{MaxBytes: c.max})
 		if d.Bytes != c.bytes || d.Freed != c.freed || d.Over != c.over || len(d.Outputs) != c.husks {
 			t.Errorf("at most %d: %d bytes stay, %d freed, %d over, %d husks; want %+v", c.max, d.Bytes, d.Freed, d.Over, len(d.Outputs), c)
 		}

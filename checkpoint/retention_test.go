@@ -167,6 +167,32 @@ func TestSelect(t *testing.T) {
 			s.put("r_3", "step.a", "x2", 10)
 			s.put("r_3", "step.b", "y2", 10)
 		}, checkpoint.Policy{Keep: 1}, "record 4 superseded, freed 10, bytes 50, over 0"},
+		{"values that nobody asks for any more", func(s *stock) {
+			s.run("r_1", "v", "", ok).Ended = at(3)
+			a := s.put("r_1", "step.a", "x", 10)
+			s.put("r_1", "step.b", "y", 10)
+			s.run("r_2", "w", "", ok).Ended = at(40)
+			s.reuse("r_2", "step.a", a)
+		}, checkpoint.Policy{Before: at(30)}, "record 2 forgotten, record 3 forgotten, run r_1, freed 10, bytes 10, over 0"},
+		{"an old run that a newer one stands on", func(s *stock) {
+			s.run("r_1", "v", "", ok).Ended = at(3)
+			a := s.put("r_1", "step.a", "x", 10)
+			s.put("r_1", "step.b", "y", 10)
+			s.run("r_2", "v", "r_1", ok).Reused = []checkpoint.Seq{a.Seq}
+		}, checkpoint.Policy{Before: at(30)}, "record 3 forgotten, freed 10, bytes 10, over 0"},
+		{"an interrupted run that is old", func(s *stock) {
+			s.run("r_1", "v", "", checkpoint.RunRunning)
+			s.put("r_1", "step.a", "x", 10)
+			s.run("r_2", "w", "", checkpoint.RunRunning).Since = at(50)
+			s.put("r_2", "step.a", "y", 10)
+		}, checkpoint.Policy{Before: at(30)}, "record 2 forgotten, run r_1, freed 10, bytes 10, over 0"},
+		{"what is to be undone is not forgotten", func(s *stock) {
+			s.run("r_1", "v", "", checkpoint.RunCompensating).Ended = at(3)
+			s.put("r_1", "step.a", "x", 10)
+		}, checkpoint.Policy{Before: at(30)}, "freed 0, bytes 10, over 0"},
+		{"an imported record", func(s *stock) {
+			s.put("r_elsewhere", "step.a", "x", 10)
+		}, checkpoint.Policy{Before: at(30)}, "record 1 forgotten, freed 10, bytes 0, over 0"},
 		{"a husk frees nothing", func(s *stock) {
 			s.run("r_1", "v", "", ok)
 			s.put("r_1", "step.a", "x", 10).Data = checkpoint.DataRef{}
@@ -178,7 +204,7 @@ func TestSelect(t *testing.T) {
 			t.Parallel()
 			var s stock
 			test.fill(&s)
-			if got := describe(checkpoint.Select(s.records, s.runs, test.policy)); got != test.want {
+			if got := describe(checkpoint.Select(s.records, s.runs, nil, test.policy)); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -198,8 +224,21 @@ func TestSelectLaws(t *testing.T) {
 		if rapid.Bool().Draw(t, "keep of steps") {
 			p.KeepSteps = map[checkpoint.StepOf]int{{Workflow: "flow", Step: "step.0"}: rapid.IntRange(0, 2).Draw(t, "keep of step 0"), {Workflow: "other", Step: "step.1"}: 1}
 		}
-		d := checkpoint.Select(s.records, s.runs, p)
-		used := bruteUsed(&s)
+		unsettled := map[checkpoint.RunID]bool{}
+		for _, r := range s.runs {
+			if rapid.IntRange(0, 4).Draw(t, "unsettled") == 0 {
+				unsettled[r.ID] = true
+			}
+			if rapid.IntRange(0, 6).Draw(t, "to undo") == 0 {
+				r.NotUndone = []string{"step.0"}
+			}
+		}
+		if rapid.Bool().Draw(t, "older") {
+			p.Before = at(checkpoint.Seq(rapid.IntRange(0, 60).Draw(t, "before")))
+		}
+		d := checkpoint.Select(s.records, s.runs, unsettled, p)
+		forgotten := bruteForgotten(&s, unsettled, p)
+		used := bruteUsed(&s, forgotten)
 		gone := map[checkpoint.Seq]bool{}
 		for _, r := range d.Records {
 			gone[r.Seq] = true
@@ -219,7 +258,8 @@ func TestSelectLaws(t *testing.T) {
 			if own, named := p.KeepSteps[checkpoint.StepOf{Workflow: r.Workflow, Step: r.Step}]; named {
 				keep = own
 			}
-			want := !used[r.Seq] && (!r.Expires.IsZero() && r.Expires.Before(p.Now) || keep > 0 && newer >= keep)
+			old := forgotten[r.Run] && r.Created.Before(p.Before)
+			want := !used[r.Seq] && (!r.Expires.IsZero() && r.Expires.Before(p.Now) || keep > 0 && newer >= keep || old)
 			if gone[r.Seq] != want {
 				t.Fatalf("record %d goes: %v, want %v", r.Seq, gone[r.Seq], want)
 			}
@@ -234,11 +274,30 @@ func TestSelectLaws(t *testing.T) {
 					t.Fatalf("run %s goes, its record %d stays", r.ID, h.Seq)
 				}
 			}
-			if p.Keep == 0 || r.Status == checkpoint.RunRunning {
-				t.Fatalf("run %s (%s) goes with Keep %d", r.ID, r.Status, p.Keep)
+			if !forgotten[r.ID] && (p.Keep == 0 || r.Status == checkpoint.RunRunning) || unsettled[r.ID] || r.Undoing() {
+				t.Fatalf("run %s (%s, unsettled %v, to undo %v) goes with Keep %d", r.ID, r.Status, unsettled[r.ID], r.NotUndone, p.Keep)
+			}
+		}
+		for _, r := range s.runs {
+			stays := slices.ContainsFunc(s.records, func(h checkpoint.Stored) bool { return h.Run == r.ID && !gone[h.Seq] })
+			if forgotten[r.ID] && !stays && !slices.ContainsFunc(d.Runs, func(x checkpoint.RunRemoval) bool { return x.ID == r.ID }) {
+				t.Fatalf("run %s is forgotten and stays", r.ID)
 			}
 		}
 	})
+}
+
+// bruteForgotten are the runs that nothing has happened in since p.Before.
+func bruteForgotten(s *stock, unsettled map[checkpoint.RunID]bool, p checkpoint.Policy) map[checkpoint.RunID]bool {
+	forgotten := map[checkpoint.RunID]bool{}
+	for _, r := range s.runs {
+		young := unsettled[r.ID] || len(r.NotUndone) > 0 || !r.Created.Before(p.Before) || !r.Ended.IsZero() && !r.Ended.Before(p.Before)
+		for _, h := range s.records {
+			young = young || h.Run == r.ID && !h.Created.Before(p.Before)
+		}
+		forgotten[r.ID] = !young
+	}
+	return forgotten
 }
 
 func name(r checkpoint.DataRef) string {
@@ -313,7 +372,7 @@ func bruteOutputs(t *rapid.T, s *stock, p checkpoint.Policy, d checkpoint.Decisi
 }
 
 // bruteUsed repeats the rules of use until nothing is added.
-func bruteUsed(s *stock) map[checkpoint.Seq]bool {
+func bruteUsed(s *stock, forgotten map[checkpoint.RunID]bool) map[checkpoint.Seq]bool {
 	used := map[checkpoint.Seq]bool{}
 	byID := map[checkpoint.RunID]*checkpoint.RunRecord{}
 	for _, r := range s.runs {
@@ -322,9 +381,9 @@ func bruteUsed(s *stock) map[checkpoint.Seq]bool {
 	for i, r := range s.runs {
 		first := true
 		for _, o := range s.runs[:i] {
-			first = first && (o.Workflow != r.Workflow || o.Variables != r.Variables)
+			first = first && (forgotten[o.ID] || o.Workflow != r.Workflow || o.Variables != r.Variables)
 		}
-		if !first && r.Status != checkpoint.RunRunning {
+		if forgotten[r.ID] || !first && r.Status != checkpoint.RunRunning && !r.Undoing() {
 			continue
 		}
 		for r != nil {

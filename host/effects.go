@@ -285,13 +285,12 @@ func (s *session) ends(ctx context.Context, end *checkpoint.Head, in *checkpoint
 	return err == nil && effectOf(rec.Context.StepType, rec.Context.Input) == in.Effect
 }
 
-// ambiguous classes say that an attempt ended, not what it had done by then.
+// ambiguous: the attempt ended, and it is not known what it had done by then.
 func ambiguous(err *sdk.Error) bool {
 	if err.Code == loader.CodeStart {
 		return false // its program never ran
 	}
-	c := err.Class
-	return c == sdk.ClassTimeout || c == sdk.ClassPluginCrash || c == sdk.ClassCancelled
+	return checkpoint.Ambiguous(err.Class)
 }
 
 // block notes the steps that must not start again without a person.

@@ -85,7 +85,15 @@ func (s *Store) collectRecords(ctx context.Context, tenant string, runs []*check
 	if err := s.addBlobs(ctx, tenant, records); err != nil {
 		return nil, err
 	}
-	c.Decision = checkpoint.Select(records, runs, p)
+	begun := &begun{}
+	if c.Decision = checkpoint.Select(records, runs, nil, p); len(c.Records)+len(c.Runs) > 0 {
+		if begun, err = s.begun(ctx, tenant); err != nil {
+			return nil, err
+		}
+		if unsettled := begun.unsettled(records, runs); len(unsettled) > 0 {
+			c.Decision = checkpoint.Select(records, runs, unsettled, p)
+		}
+	}
 	var sealer *checkpoint.Sealer
 	if len(records) > 0 { // a tenant without any may have no key
 		if sealer, err = s.vault.sealer(tenant); err != nil {
@@ -102,6 +110,9 @@ func (s *Store) collectRecords(ctx context.Context, tenant string, runs []*check
 	}
 	for _, run := range c.Runs {
 		r.run(run.ID)
+	}
+	for _, key := range begun.settledBy(c.Decision, records, runs) {
+		r.delete(key)
 	}
 	if err := s.unnamedFiles(ctx, tenant, runs, &r, c); err != nil {
 		return nil, err

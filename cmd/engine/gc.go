@@ -23,6 +23,7 @@ type gcFlags struct {
 	state       place
 	lockTimeout time.Duration
 	keep        int
+	olderThan   string
 	maxSize     string
 	dryRun      bool
 	json        bool
@@ -36,8 +37,15 @@ func newGC(io streams) *cobra.Command {
 		Long: `Removes checkpoints whose ttl is over and what a crash has left behind; with
 --keep also those beyond the newest N of each step, and runs beyond the newest N
 with the same variable values; with --max-size also the oldest outputs. What an
-unfinished run or the newest run of each set of variable values uses never goes.`,
+unfinished run or the newest run of each set of variable values uses never goes.
+
+With --older-than also runs that nothing has happened in for so long, whatever
+their variable values and whether they have ended, with the checkpoints that no
+other run uses. The next apply with the values of such a run is a first one: all
+steps run, those with effects too. A run with effects that are still to be undone,
+or of which nobody knows whether they happened, never goes.`,
 		Example: `  engine gc --dry-run --keep 3     name what would go, and why
+  engine gc --older-than 90d       forget what was not touched for three months
   engine gc --keep 3 --max-size 2GiB`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -47,6 +55,7 @@ unfinished run or the newest run of each set of variable values uses never goes.
 	addState(c, &f.state)
 	c.Flags().DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for a run on the same state; 0 waits as long as it takes")
 	c.Flags().IntVar(&f.keep, "keep", 0, "keep the newest `N` of each step, and of runs with the same variable values; 0 keeps all")
+	c.Flags().StringVar(&f.olderThan, "older-than", "", "forget runs that nothing has happened in for this `time`: 12h, 90d")
 	c.Flags().StringVar(&f.maxSize, "max-size", "", "keep outputs up to this `size` together, such as 500MB or 2GiB")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "remove nothing; say what would go, and why")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON to stdout, one object a line")
@@ -61,6 +70,13 @@ func (f *gcFlags) run(c *cobra.Command, io streams) error {
 	var err error
 	if p.MaxBytes, err = parseSize(f.maxSize); err != nil {
 		return exit(exitUsage, "--max-size: %w", err)
+	}
+	if f.olderThan != "" {
+		age, err := parseDays("--older-than", f.olderThan)
+		if err != nil {
+			return err
+		}
+		p.Before = p.Now.Add(-age)
 	}
 	state := stateDir(f.state, ".")
 	if err := hasStore(state); err != nil {
@@ -151,17 +167,25 @@ func gcItems(plan *pebblestore.Collection, p checkpoint.Policy) (items []gcItem)
 	}
 	for _, r := range plan.Runs {
 		items = append(items, gcItem{
-			Type: "removal", What: "run", Workflow: r.Workflow, Run: r.ID, Created: r.Created, Reason: string(checkpoint.RemoveSuperseded),
-			Text: fmt.Sprintf("not among the newest %d with the same variable values, and no checkpoint of it stays", p.Keep),
+			Type: "removal", What: "run", Workflow: r.Workflow, Run: r.ID, Created: r.Created, Reason: string(r.Reason), Text: runRemovalText(r, p),
 		})
 	}
 	return items
+}
+
+func runRemovalText(r checkpoint.RunRemoval, p checkpoint.Policy) string {
+	if r.Reason == checkpoint.RemoveForgotten {
+		return fmt.Sprintf("nothing has happened in it for %s, and no checkpoint of it is used by another", short(p.Now.Sub(r.Active)))
+	}
+	return fmt.Sprintf("not among the newest %d with the same variable values, and no checkpoint of it stays", p.Keep)
 }
 
 func removalText(r checkpoint.Removal, p checkpoint.Policy) string {
 	switch r.Reason {
 	case checkpoint.RemoveExpired:
 		return fmt.Sprintf("expired %s ago", short(p.Now.Sub(r.Expires)))
+	case checkpoint.RemoveForgotten:
+		return fmt.Sprintf("made %s ago by run %s, and no run since uses it", short(p.Now.Sub(r.Created)), r.Run)
 	case checkpoint.RemoveSuperseded:
 		return fmt.Sprintf("not among the newest %d of the step", p.KeepOf(r.Workflow, r.Step))
 	}

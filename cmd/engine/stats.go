@@ -80,7 +80,7 @@ func newStats(io streams) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			var from time.Time
 			if since != "" {
-				d, err := parseDays(since)
+				d, err := parseDays("--since", since)
 				if err != nil {
 					return err
 				}
@@ -113,7 +113,7 @@ func newStats(io streams) *cobra.Command {
 }
 
 // parseDays reads a duration in which "7d" is seven days.
-func parseDays(s string) (time.Duration, error) {
+func parseDays(flag, s string) (time.Duration, error) {
 	if n, ok := strings.CutSuffix(s, "d"); ok {
 		if days, err := strconv.ParseFloat(n, 64); err == nil && days > 0 && days < 100*366 {
 			return time.Duration(days * 24 * float64(time.Hour)), nil
@@ -121,7 +121,7 @@ func parseDays(s string) (time.Duration, error) {
 	} else if d, err := time.ParseDuration(s); err == nil && d > 0 {
 		return d, nil
 	}
-	return 0, exit(exitUsage, "--since %q is no time; write it as 90m, 12h or 7d", s)
+	return 0, exit(exitUsage, "%s %q is no time; write it as 90m, 12h or 7d", flag, s)
 }
 
 // sumUp adds up what the events since a time say.

@@ -38,7 +38,7 @@ func tidy(ctx context.Context, io streams, l *loaded, store *pebblestore.Store, 
 	case err != nil:
 		l.log.Info("what is kept no longer was not removed; engine gc takes its time", "cause", err)
 	case c.Over > 0:
-		fmt.Fprintf(io.err, "Warning: what unfinished and newest runs use exceeds --keep-bytes by %s, and stays; each set of values has a newest run, and engine runs lists them.\n", formatSize(c.Over))
+		fmt.Fprintf(io.err, "Warning: what unfinished and newest runs use exceeds --keep-bytes by %s, and stays; each set of values has a newest run, and engine gc --older-than forgets old ones.\n", formatSize(c.Over))
 	}
 }
 
