@@ -134,7 +134,7 @@ fuzz: ## fuzz each target for FUZZTIME
 nightly: check ## the gate, each fuzz target for five minutes, 5,000 kills, 200 crashes, 3,000 simulated lives, the step in Zig, the benchmarks
 	go test ./sdk/steptest -run 'TestWords/Zig' -count=1 -v # says where it is skipped
 	$(MAKE) fuzz FUZZTIME=5m
-	KILL_ROUNDS=5000 go test ./cmd/engine -run 'TestKill$$' -count=1 -timeout 6h
+	KILL_ROUNDS=5000 go test ./cmd/engine -run 'TestKill$$|TestKillCollect' -count=1 -timeout 6h
 	INJECTIVE_VALUES=1000000 go test ./checkpoint -run Injective -count=1
 	SIMULATION_SEEDS=3000 go test ./host -run 'TestSimulation$$' -count=1 -timeout 2h
 	CRASH_SEEDS=200 go test ./checkpoint/pebblestore -run 'TestCrash$$' -count=1 -timeout 2h

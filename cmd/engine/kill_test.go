@@ -61,6 +61,7 @@ type killRig struct {
 	engine string
 	dir    string
 	keys   []string // files of the keys of an encrypted state, the one in use last
+	kills  int      // of any verb
 }
 
 func newKillRig(t *testing.T, engine, note, upper string) *killRig {
@@ -144,6 +145,9 @@ func (k *killRig) killed(cmd *exec.Cmd, after time.Duration) (ended bool) {
 	if errors.As(err, &exit) && !exit.Sys().(syscall.WaitStatus).Signaled() {
 		k.t.Fatalf("%v ended by itself: %v", cmd.Args[1:], err)
 	}
+	if err != nil {
+		k.kills++
+	}
 	return err == nil
 }
 
@@ -176,13 +180,28 @@ func (k *killRig) events() []host.Event {
 	return ss[0].Events
 }
 
+// killRounds is how many rounds the tests that kill have together: $KILL_ROUNDS.
+func killRounds(t *testing.T) int {
+	n := os.Getenv("KILL_ROUNDS")
+	switch {
+	case n == "" && testing.Short():
+		return 10
+	case n == "":
+		return 200
+	}
+	rounds, err := strconv.Atoi(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rounds
+}
+
 // TestKill starts the real binary, kills it with SIGKILL at random moments (in
 // every other round again while it recovers), and applies again: the outputs
 // are those of an undisturbed run, no step whose persisted event went out ran
 // twice, each of them is reused as a recovery point, and an effect that was
 // repeated has the key it had before. Between the kills engines that collect, or
 // give the state another key, are killed too; every other state is encrypted.
-// $KILL_ROUNDS says how many rounds.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
@@ -201,19 +220,18 @@ func TestKill(t *testing.T) {
 	}
 	took := time.Since(begin)
 
-	rounds := 200
-	if testing.Short() {
-		rounds = 10
-	}
-	if n := os.Getenv("KILL_ROUNDS"); n != "" {
-		if rounds, err = strconv.Atoi(n); err != nil {
-			t.Fatal(err)
-		}
-	}
+	keyed := newKillRig(t, engine, note, upper)
+	keyed.encrypt()
+	keyed.apply()
+	begin = time.Now()
+	keyed.rotate(time.Hour)
+	rotating := time.Since(begin) / 2 // it was asked for twice
+
+	rounds := killRounds(t) * 4 / 5
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, an undisturbed run takes %s", seed, took)
 	r := rand.New(rand.NewPCG(seed, 1))
-	kills, recovered := 0, 0
+	kills, others, recovered := 0, 0, 0
 	for round := range rounds {
 		k := newKillRig(t, engine, note, upper)
 		if round%2 == 1 {
@@ -224,13 +242,15 @@ func TestKill(t *testing.T) {
 				break
 			}
 			kills++
+			others--
 			if len(k.keys) > 0 {
-				k.rotate(time.Duration(r.Int64N(int64(took / 4))))
+				k.rotate(time.Duration(r.Int64N(int64(rotating))))
 			}
 			if _, err := os.Stat(filepath.Join(k.dir, ".engine", "store", "HEAD")); round%4 < 2 && err == nil {
-				k.killed(k.verb("gc", "--keep", "1"), time.Duration(r.Int64N(int64(took/4))))
+				k.killed(k.verb("gc", "--keep", "1"), time.Duration(r.Int64N(int64(rotating)))) // of a run that goes on
 			}
 		}
+		others += k.kills
 		persisted := map[string]bool{}
 		for _, e := range k.events() {
 			switch e.Type {
@@ -291,7 +311,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("round %d: %v\n%s", round, err, out)
 		}
 	}
-	t.Logf("%d kills, %d recoveries of single steps", kills, recovered)
+	t.Logf("%d kills of apply, %d of gc and rotate, %d recoveries of single steps", kills, others, recovered)
 	if kills < rounds/4 {
 		t.Errorf("only %d of %d rounds were killed in time; the test exercises too little", kills, rounds)
 	}
