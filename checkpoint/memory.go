@@ -219,6 +219,30 @@ func (m *MemoryStore) Snapshot(ctx context.Context, tenant, workflow string) (*I
 	return x, nil
 }
 
+// Heads calls f with the head of every checkpoint of a tenant in the order of commit;
+// an error of f ends it. Unlike Snapshot it passes nothing over.
+func (m *MemoryStore) Heads(ctx context.Context, tenant string, f func(Stored) error) error {
+	items, err := m.read(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		it := &items[i]
+		if it.kind != KindCheckpoint || it.tenant != tenant {
+			continue
+		}
+		h, err := DecodeHead(it.head)
+		if err != nil {
+			return err
+		}
+		h.Seq = Seq(i + 1)
+		if err := f(Stored{Workflow: it.workflow, Head: h}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // read returns the items there are now; stored items never change.
 func (m *MemoryStore) read(ctx context.Context) ([]memoryItem, error) {
 	if ctx.Err() != nil {

@@ -20,6 +20,11 @@ type Damage struct {
 	Seq    checkpoint.Seq // of the record; 0 if it is none's
 	File   string         // that is damaged or missing, where it is known
 	Cause  error          // names the file where the database knows it
+
+	// Whose record it is, as far as that can still be read. Of an output that several
+	// records name it is the newest of them.
+	Workflow, Step, Instance string
+	Run                      checkpoint.RunID
 }
 
 // Health is what Check found.
@@ -93,11 +98,70 @@ func (c *check) all() error {
 	}
 	c.h.Tenants = len(tenants)
 	for _, tenant := range tenants {
+		from := len(c.h.Damages)
 		if err := c.tenant(tenant); err != nil {
 			return err
 		}
+		c.name(tenant, c.h.Damages[from:])
 	}
 	return context.Cause(c.ctx)
+}
+
+// name says of damages whose records they are: by their heads, or where a head is
+// damaged by its context. It reads again, for most stores have nothing to be named.
+func (c *check) name(tenant string, damages []Damage) {
+	of := map[checkpoint.Seq][]*Damage{}
+	for i := range damages {
+		if d := &damages[i]; d.Seq > 0 && d.Run == "" {
+			of[d.Seq] = append(of[d.Seq], d)
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	open := c.s.opener()
+	// What cannot be read was told of by the scan before.
+	prefix := tenantPrefix(nil, tenant, kindContext)
+	_ = c.s.scanStored(c.ctx, prefix, func(key, value []byte) error {
+		seq, _ := keySeq(key)
+		if len(of[seq]) == 0 {
+			return nil
+		}
+		value, err := open(key, value)
+		if err != nil {
+			return nil
+		}
+		workflow, part, ok := splitName(value)
+		if !ok {
+			return nil
+		}
+		for _, d := range of[seq] {
+			d.Workflow = workflow
+			if x, err := checkpoint.DecodePart[checkpoint.Context](part); err == nil {
+				d.Step, d.Run = x.Producer.Step, x.Producer.Run
+			}
+		}
+		return nil
+	})
+	prefix = tenantPrefix(nil, tenant, kindHead)
+	_ = c.s.scanStored(c.ctx, prefix, func(key, value []byte) error {
+		workflow, _, ok := splitName(key[len(prefix):])
+		value, err := open(key, value)
+		if !ok || err != nil {
+			return nil
+		}
+		h, err := checkpoint.DecodeHead(value)
+		if err != nil {
+			return nil
+		}
+		h.Seq, _ = keySeq(key)
+		for _, seq := range []checkpoint.Seq{h.Data.Seq, h.Seq} {
+			for _, d := range of[seq] {
+				d.Workflow, d.Step, d.Instance, d.Run = workflow, h.Step, h.Instance, h.Run
+			}
+		}
+		return nil
+	})
 }
 
 // scan calls f with each key and value; what it returns, and what the database
@@ -114,7 +178,13 @@ func (c *check) scan(tenant, what string, prefix []byte, f func(seq checkpoint.S
 			err = f(seq, key, value)
 		}
 		if err != nil {
-			c.damage(Damage{Tenant: tenant, What: what, Seq: seq, Cause: err})
+			d := Damage{Tenant: tenant, What: what, Seq: seq, Cause: err}
+			switch what {
+			case "run", "attempt", "intent":
+				id, _, _ := splitName(key[len(prefix):])
+				d.Run = checkpoint.RunID(id)
+			}
+			c.damage(d)
 		}
 		return nil
 	})

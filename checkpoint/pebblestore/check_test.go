@@ -88,22 +88,23 @@ func TestCheckDamage(t *testing.T) {
 		what   string
 		seq    checkpoint.Seq
 		cause  string
+		of     string
 	}{
-		{"head", set(head, "x"), "checkpoint", 4, "format version 120"},
-		{"context", set(context, "\x04flow\x01{"), "checkpoint", 4, "record cannot be read"},
-		{"no context", del(context), "checkpoint", 4, "its context is missing"},
-		{"no head", del(head), "checkpoint", 4, "its head is missing"},
-		{"data", set(data, `1`), "output", 4, "digest"},
-		{"no data", del(data), "output", 4, "not found"},
-		{"reference", set(blob, "x"), "output", 5, "record cannot be read"},
-		{"no reference", del(blob), "output", 5, "not found"},
-		{"run", set(appendSeq(namePrefix(nil, "default", kindRun, "r_0"), 1), "\x04flow\x01["), "run", 1, "record cannot be read"},
-		{"attempt", set(appendSeq(namePrefix(nil, "default", kindAttempt, "r_0"), 2), ""), "attempt", 2, "it is empty"},
-		{"intent", set(appendSeq(namePrefix(nil, "default", kindIntent, "r_0"), 3), "\x09"), "intent", 3, "format version 9"},
+		{"head", set(head, "x"), "checkpoint", 4, "format version 120", "flow step.small r_0"},
+		{"context", set(context, "\x04flow\x01{"), "checkpoint", 4, "record cannot be read", "flow step.small r_0"},
+		{"no context", del(context), "checkpoint", 4, "its context is missing", "flow step.small r_0"},
+		{"no head", del(head), "checkpoint", 4, "its head is missing", "flow step.small r_0"},
+		{"data", set(data, `1`), "output", 4, "digest", "flow step.small r_0"},
+		{"no data", del(data), "output", 4, "not found", "flow step.small r_0"},
+		{"reference", set(blob, "x"), "output", 5, "record cannot be read", "flow step.large r_0"},
+		{"no reference", del(blob), "output", 5, "not found", "flow step.large r_0"},
+		{"run", set(appendSeq(namePrefix(nil, "default", kindRun, "r_0"), 1), "\x04flow\x01["), "run", 1, "record cannot be read", "  r_0"},
+		{"attempt", set(appendSeq(namePrefix(nil, "default", kindAttempt, "r_0"), 2), ""), "attempt", 2, "it is empty", "  r_0"},
+		{"intent", set(appendSeq(namePrefix(nil, "default", kindIntent, "r_0"), 3), "\x09"), "intent", 3, "format version 9", "  r_0"},
 		{"a byte of a file", func(t *testing.T, _ *Store, file string) {
 			edit(t, file, func(b []byte) []byte { b[7] ^= 1; return b })
-		}, "file", 5, "digest"},
-		{"no file", func(t *testing.T, _ *Store, file string) { remove(t, file) }, "file", 5, "not found"},
+		}, "file", 5, "digest", "flow step.large r_0"},
+		{"no file", func(t *testing.T, _ *Store, file string) { remove(t, file) }, "file", 5, "not found", "flow step.large r_0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -116,6 +117,9 @@ func TestCheckDamage(t *testing.T) {
 			for _, d := range h.Damages {
 				named := test.what != "file" || d.File == file
 				if d.Tenant == "default" && d.What == test.what && d.Seq == test.seq && strings.Contains(d.Cause.Error(), test.cause) && named {
+					if of := fmt.Sprint(d.Workflow, " ", d.Step, " ", d.Run); of != test.of {
+						t.Errorf("it is of %q, want %q", of, test.of)
+					}
 					return
 				}
 			}

@@ -46,7 +46,7 @@ func history(t *testing.T, s *Store, runs int) {
 func putRun(t *testing.T, s *Store, run checkpoint.RunID, step, text string) *checkpoint.Head {
 	t.Helper()
 	b := checkpoint.NewBatch("default", "flow")
-	r := &checkpoint.Record{Head: checkpoint.Head{Step: step, Run: run, Created: time.Unix(1, 0)}}
+	r := &checkpoint.Record{Head: checkpoint.Head{Step: step, Run: run, Created: time.Unix(1, 0)}, Context: checkpoint.Context{Producer: checkpoint.Producer{Run: run, Step: step}}}
 	b.PutCheckpoint(r, sanitized(t, text))
 	if _, err := s.Commit(t.Context(), b); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ from there. Returns when the run has ended and all of it is stored.`,
 			at, err := control.Cancel(c.Context(), dir.dir, want, "cancelled with engine cancel")
 			switch {
 			case errors.Is(err, control.ErrNoRun) && isLive(dir.dir):
-				_, err := openToRead(io, dir) // names the owner
+				_, err := openToRead(io, dir, "the store cannot be read") // names the owner
 				return fmt.Errorf("%w; it does not answer", err)
 			case errors.Is(err, control.ErrNoRun):
 				return exit(exitUsage, "no run is going on in %s; see: engine runs", dir)

@@ -62,7 +62,7 @@ func newCheckpointsLs(io streams) *cobra.Command {
 		Example: `  engine checkpoints ls
   engine checkpoints ls --step step.summarize`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := openToRead(io, stateDir(state, "."))
+			s, err := recordsOf(io, stateDir(state, "."), "checkpoints cannot be listed")
 			if err != nil {
 				return err
 			}
@@ -116,7 +116,7 @@ func outputSize(h *checkpoint.Head) string {
 }
 
 // allCheckpoints are those of the store, newest first.
-func allCheckpoints(ctx context.Context, s *pebblestore.Store) (all []checkpoint.Stored, err error) {
+func allCheckpoints(ctx context.Context, s records) (all []checkpoint.Stored, err error) {
 	err = s.Heads(ctx, tenant, func(st checkpoint.Stored) error {
 		all = append(all, st)
 		return nil
@@ -135,7 +135,7 @@ func allCheckpoints(ctx context.Context, s *pebblestore.Store) (all []checkpoint
 
 // findCheckpoint finds the newest record with this ID or unique prefix of one, or
 // of this step instance.
-func findCheckpoint(ctx context.Context, s *pebblestore.Store, id string, state place) (checkpoint.Stored, error) {
+func findCheckpoint(ctx context.Context, s records, id string, state place) (checkpoint.Stored, error) {
 	all, err := allCheckpoints(ctx, s)
 	if err != nil {
 		return checkpoint.Stored{}, err
@@ -160,7 +160,7 @@ func findCheckpoint(ctx context.Context, s *pebblestore.Store, id string, state 
 }
 
 // readCheckpoint reads record and output, which is nil if there is none.
-func readCheckpoint(ctx context.Context, s *pebblestore.Store, st checkpoint.Stored) (*checkpoint.Record, json.RawMessage, error) {
+func readCheckpoint(ctx context.Context, s records, st checkpoint.Stored) (*checkpoint.Record, json.RawMessage, error) {
 	r, err := s.Record(ctx, tenant, st.Seq)
 	if err != nil {
 		return nil, nil, exit(exitStore, "%w", err)
@@ -184,7 +184,7 @@ func newCheckpointsShow(io streams) *cobra.Command {
   engine checkpoints show step.summarize --data`,
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := stateDir(state, ".")
-			s, err := openToRead(io, dir)
+			s, err := recordsOf(io, dir, "a checkpoint cannot be shown")
 			if err != nil {
 				return err
 			}
@@ -287,7 +287,7 @@ func newCheckpointsExport(io streams) *cobra.Command {
 		Example: `  engine checkpoints export chk_mb2tk6p4x7w5zq3a > summary.json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := stateDir(state, ".")
-			s, err := openToRead(io, dir)
+			s, err := recordsOf(io, dir, "a checkpoint cannot be exported")
 			if err != nil {
 				return err
 			}

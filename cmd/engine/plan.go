@@ -116,7 +116,7 @@ func readStore(io streams, l *loaded) (checkpoint.Store, *checkpoint.Sealer, err
 
 // ofLiveRun reads the records of the run that has the state, as they are by now.
 // cause is the lock's error, what is not possible if the run does not answer.
-func ofLiveRun(io streams, state place, cause error, what string) (checkpoint.Store, *checkpoint.Sealer, error) {
+func ofLiveRun(io streams, state place, cause error, what string) (*control.Remote, *checkpoint.Sealer, error) {
 	sealer, err := state.sealer() // the run has the key, and who asks must have it too
 	if err != nil {
 		return nil, nil, err

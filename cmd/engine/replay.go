@@ -16,7 +16,7 @@ func replay(ctx context.Context, f *applyFlags, l *loaded, io streams, v applyVi
 	if err != nil {
 		return err
 	}
-	store, err := openToRead(io, l.state)
+	store, err := openToRead(io, l.state, "a run cannot be replayed")
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/checkpoint/pebblestore"
+	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/host/control"
 )
 
 // tenant is whose records the command line works on.
@@ -29,21 +31,31 @@ func hasStore(state place) error {
 }
 
 // openToRead opens the store there is, and changes nothing in it.
-func openToRead(io streams, state place) (*pebblestore.Store, error) {
+// what is not possible while a run has it.
+func openToRead(io streams, state place, what string) (*pebblestore.Store, error) {
 	s, err := openUnheld(io, state)
 	if errors.Is(err, pebblestore.ErrLocked) {
-		err = held(state.dir, err, "the store cannot be read")
+		err = held(state.dir, err, what)
 	}
 	return s, err
 }
 
+// records are what is stored, whether a run has it open or not.
+type records interface {
+	checkpoint.Store
+	control.Records
+}
+
 // recordsOf is openToRead for who does with the records of the run that has the
 // state.
-func recordsOf(io streams, state place, what string) (checkpoint.Store, error) {
+func recordsOf(io streams, state place, what string) (records, error) {
 	s, err := openUnheld(io, state)
 	if errors.Is(err, pebblestore.ErrLocked) {
-		records, _, err := ofLiveRun(io, state, err, what)
-		return records, err
+		live, _, err := ofLiveRun(io, state, err, what)
+		if err != nil {
+			return nil, err
+		}
+		return live, nil
 	}
 	if err != nil {
 		return nil, err
@@ -75,12 +87,16 @@ func newStore(io streams) *cobra.Command {
 
 // damageLine is one thing that is wrong.
 type damageLine struct {
-	Type   string         `json:"type"` // "damage"
-	Tenant string         `json:"tenant,omitempty"`
-	What   string         `json:"what"`
-	Seq    checkpoint.Seq `json:"seq,omitempty"`
-	File   string         `json:"file,omitempty"`
-	Cause  string         `json:"cause"`
+	Type     string           `json:"type"` // "damage"
+	Tenant   string           `json:"tenant,omitempty"`
+	What     string           `json:"what"`
+	Seq      checkpoint.Seq   `json:"seq,omitempty"`
+	Workflow string           `json:"workflow,omitempty"`
+	Step     string           `json:"step,omitempty"`
+	Instance string           `json:"instance,omitempty"`
+	Run      checkpoint.RunID `json:"run,omitempty"`
+	File     string           `json:"file,omitempty"`
+	Cause    string           `json:"cause"`
 }
 
 // healthLine is the last line of a check.
@@ -110,14 +126,15 @@ func newStoreCheck(io streams) *cobra.Command {
 		Use: "check", Short: "Read everything that is stored and verify it", Args: cobra.NoArgs,
 		Long: `Reads every record, output and file of the store, verifies their digests, and
 names what is damaged: exit 74. It changes nothing. A checkpoint whose output is
-damaged or missing is run again by the next apply that needs it.`,
+damaged or missing is run again by the next apply that needs it. While a run goes
+on there is no check: it reads all there is, and would hold the run up.`,
 		Example: `  engine store check
   engine store check --json | jq -r 'select(.type=="damage").file'`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON {
 				writeVersion(io.out)
 			}
-			s, err := openToRead(io, stateDir(state, "."))
+			s, err := openToRead(io, stateDir(state, "."), "a check reads all that is stored, which would hold a run up, so there is none")
 			if asJSON && errors.Is(err, checkpoint.ErrCorrupt) { // too damaged to be opened
 				writeJSON(io.out, damageLine{Type: "damage", What: "database", Cause: err.Error()})
 				writeJSON(io.out, healthLine{Type: "store"})
@@ -132,7 +149,7 @@ damaged or missing is run again by the next apply that needs it.`,
 			}
 			for _, d := range h.Damages {
 				if asJSON {
-					writeJSON(io.out, damageLine{"damage", d.Tenant, d.What, d.Seq, d.File, d.Cause.Error()})
+					writeJSON(io.out, damageLine{"damage", d.Tenant, d.What, d.Seq, d.Workflow, d.Step, d.Instance, d.Run, d.File, d.Cause.Error()})
 					continue
 				}
 				fmt.Fprintf(io.out, "  damaged: %s\n", oneLine(damageText(d)))
@@ -160,6 +177,19 @@ func damageText(d pebblestore.Damage) string {
 	text := d.What
 	if d.Seq > 0 {
 		text += fmt.Sprintf(" of record %d", d.Seq)
+	}
+	var of []string
+	if d.Step != "" {
+		of = append(of, hcl.InstanceAddress(d.Step, d.Instance))
+	}
+	if d.Workflow != "" {
+		of = append(of, fmt.Sprintf("workflow %q", d.Workflow))
+	}
+	if d.Run != "" {
+		of = append(of, fmt.Sprintf("run %s", d.Run))
+	}
+	if len(of) > 0 {
+		text += " (" + strings.Join(of, ", ") + ")"
 	}
 	if d.Tenant != "" && d.Tenant != tenant {
 		text += fmt.Sprintf(" of tenant %q", d.Tenant)

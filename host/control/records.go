@@ -28,6 +28,9 @@ type Records interface {
 	Intents(ctx context.Context, tenant string, run checkpoint.RunID) ([]*checkpoint.Intent, error)
 	File(ctx context.Context, tenant string, digest sdk.Digest) ([]byte, error)
 	HasBlob(ctx context.Context, tenant string, digest sdk.Digest) (bool, error)
+	// Heads calls f with the head of every checkpoint; an error of f ends it. f must
+	// not use the store.
+	Heads(ctx context.Context, tenant string, f func(checkpoint.Stored) error) error
 }
 
 // ErrReadOnly is what a Remote answers to whoever wants to change something.
@@ -45,6 +48,7 @@ type query struct {
 type answer struct {
 	Kind, Err string
 	Heads     []checkpoint.Head
+	Stored    []checkpoint.Stored
 	Bytes     []byte
 	Record    *checkpoint.Record
 	Runs      []checkpoint.RunRecord
@@ -66,6 +70,11 @@ func read(s Records, q *query) (a answer) {
 		if x, err = s.Snapshot(ctx, q.Tenant, q.Name); err == nil {
 			a.Heads = headsOf(x)
 		}
+	case "heads":
+		err = s.Heads(ctx, q.Tenant, func(st checkpoint.Stored) error {
+			a.Stored = append(a.Stored, st)
+			return nil
+		})
 	case "data":
 		a.Bytes, err = s.Data(ctx, q.Tenant, q.Ref)
 	case "record":
@@ -194,7 +203,10 @@ type Remote struct {
 	out  *gob.Encoder
 }
 
-var _ checkpoint.Store = (*Remote)(nil)
+var (
+	_ checkpoint.Store = (*Remote)(nil)
+	_ Records          = (*Remote)(nil)
+)
 
 // Open reads the records of the run of a state directory. ErrNoRun. The caller
 // closes it.
@@ -256,6 +268,20 @@ func (r *Remote) Snapshot(ctx context.Context, tenant, workflow string) (*checkp
 		x.Add(&a.Heads[i])
 	}
 	return x, nil
+}
+
+// Heads calls f with the head of every checkpoint, as they were when it was called.
+func (r *Remote) Heads(ctx context.Context, tenant string, f func(checkpoint.Stored) error) error {
+	a, err := r.ask(ctx, query{What: "heads", Tenant: tenant})
+	if err != nil {
+		return err
+	}
+	for _, st := range a.Stored {
+		if err := f(st); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Data implements checkpoint.Store. It is verified where it arrives, too.

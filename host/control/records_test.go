@@ -62,7 +62,10 @@ func TestRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer remote.Close()
-	read := func(s checkpoint.Store) (all []any) {
+	read := func(s interface {
+		checkpoint.Store
+		control.Records
+	}) (all []any) {
 		add := func(v any, err error) {
 			t.Helper()
 			if err != nil {
@@ -72,6 +75,12 @@ func TestRecords(t *testing.T) {
 		}
 		x, err := s.Snapshot(ctx, "default", "flow")
 		add(x, err)
+		var heads []checkpoint.Stored
+		add(nil, s.Heads(ctx, "default", func(st checkpoint.Stored) error {
+			heads = append(heads, st)
+			return nil
+		}))
+		add(heads, nil)
 		add(s.Data(ctx, "default", last.Data))
 		add(s.Record(ctx, "default", last.Seq))
 		add(s.Run(ctx, "default", "r_1"))
@@ -87,6 +96,10 @@ func TestRecords(t *testing.T) {
 	}
 	if _, err := remote.Record(ctx, "default", 99); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("a record that is not there: %v", err)
+	}
+	enough := errors.New("enough")
+	if err := remote.Heads(ctx, "default", func(checkpoint.Stored) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("Heads: %v", err)
 	}
 	if _, err := remote.Commit(ctx, checkpoint.NewBatch("default", "flow")); !errors.Is(err, control.ErrReadOnly) {
 		t.Errorf("Commit: %v", err)
