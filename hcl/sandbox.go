@@ -27,6 +27,9 @@ func (r *reader) sandbox(b *block, t *blockType) *Sandbox {
 		Isolation: keyword(&r.ds, b, "isolation", []string{"inprocess", "process"}),
 		Range:     rangeOf(b.header()),
 	}
+	if b.expr("allow_hosts") != nil {
+		s.AllowHosts = []string{} // an empty list takes all away
+	}
 	for _, x := range r.texts(b, "allow_hosts") {
 		s.AllowHosts, s.HostRanges = append(s.AllowHosts, x.text), append(s.HostRanges, rangeOf(x.at))
 	}

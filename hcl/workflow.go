@@ -286,7 +286,7 @@ type Breaker struct {
 // Sandbox is what Wasm code may reach and use. The zero value of a field is the
 // default, which of a grant is nothing. On a native plugin only Env counts.
 type Sandbox struct {
-	AllowHosts        []string // "[scheme://]host[:port]", as written
+	AllowHosts        []string // "[scheme://]host[:port]", as written; nil when not written
 	HostRanges        []Range  // of AllowHosts, one for one
 	Mounts            []Mount
 	Env               map[string]string

@@ -204,8 +204,8 @@ func (s *session) worldParts(g *grant) (parts []hcl.ValueIdentity, diags hcl.Dia
 
 // PlannedGrant is what a plugin or, where it is narrower, a step is given.
 type PlannedGrant struct {
-	Who    string   `json:"who"` // "plugin.ai", "step.x"
-	Hosts  []string `json:"hosts,omitempty"`
+	Who    string   `json:"who"`              // "plugin.ai", "step.x"
+	Hosts  []string `json:"hosts,omitempty"`  // empty and not nil takes all away
 	Mounts []string `json:"mounts,omitempty"` // "data: ./data (ro)"
 	Env    []string `json:"env,omitempty"`    // names
 }
@@ -224,7 +224,7 @@ func (f *Flow) grants() (gs []PlannedGrant) {
 			}
 			g.Mounts = append(g.Mounts, fmt.Sprintf("%s: %s (%s)", m.Name, m.Source, mode))
 		}
-		if len(g.Hosts)+len(g.Mounts)+len(g.Env) > 0 {
+		if g.Hosts != nil || len(g.Mounts)+len(g.Env) > 0 {
 			gs = append(gs, g)
 		}
 	}
@@ -243,6 +243,9 @@ func (f *Flow) grants() (gs []PlannedGrant) {
 // String is the grant in one line.
 func (g PlannedGrant) String() string {
 	var parts []string
+	if g.Hosts != nil && len(g.Hosts) == 0 {
+		parts = append(parts, "no hosts")
+	}
 	for _, p := range []struct {
 		word string
 		list []string

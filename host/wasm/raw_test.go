@@ -249,6 +249,22 @@ func TestRawHostile(t *testing.T) {
 }
 
 // TestRawLimits: what a program leaves counts as anyone's.
+func keep(t testing.TB, blobs *operation.MemoryBlobs, text string) sdk.Blob {
+	t.Helper()
+	w, err := blobs.Create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := w.Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sdk.Blob{Digest: d, Size: int64(len(text))}
+}
+
 func TestRawLimits(t *testing.T) {
 	t.Parallel()
 	_, p := load(t, newLoader(t, Options{}), "testdata/programs/sort.wasm")
@@ -263,6 +279,11 @@ func TestRawLimits(t *testing.T) {
 		t.Errorf("stdout of 80 KiB is %v", a.Stdout)
 	}
 	if _, err := runRaw(t, p, loader.Limits{Response: 1 << 10}, &blobs, in); err == nil || err.Code != "output_too_large" {
+		t.Errorf("%v", err)
+	}
+	// The limit that is documented, with a program that writes a little more.
+	long := keep(t, &blobs, strings.Repeat("x", loader.DefaultResponse)+"\n")
+	if _, err := runRaw(t, p, loader.Limits{Memory: 256 << 20}, &blobs, map[string]any{"stdin": long}); err == nil || err.Code != "output_too_large" || !strings.Contains(err.Message, "16777216") {
 		t.Errorf("%v", err)
 	}
 	if _, err := runRaw(t, p, loader.Limits{}, &blobs, map[string]any{"stdin": sdk.Blob{Digest: sdk.Sum([]byte("unknown"))}}); err == nil || err.Class != sdk.ClassInternal && err.Class != sdk.ClassInvalidInput {
