@@ -111,6 +111,7 @@ func TestAWorkerIsReplaced(t *testing.T) {
 		`{"do":"exit","n":3}`: {sdk.ClassPluginCrash, "the worker process of module acts.wasm exited with status 3 during the attempt", false},
 		`{"do":"hog"}`:        {sdk.ClassResourceExhausted, "the step needs more than 64 MiB", false},
 		`{"do":"wait"}`:       {sdk.ClassTimeout, "the attempt's deadline", false},
+		`{"do":"late"}`:       {sdk.ClassTimeout, "the attempt's deadline", false},
 		`{"do":"hang"}`:       {sdk.ClassTimeout, "the attempt's deadline", false},
 	} {
 		before := token()
@@ -123,6 +124,8 @@ func TestAWorkerIsReplaced(t *testing.T) {
 		cancel(nil)
 		if e := sdk.AsError(err); e == nil || e.Class != c.class || !strings.Contains(e.Message, c.text) {
 			t.Errorf("%s: %v", in, err)
+		} else if last := in == `{"do":"late"}`; last != (e.Stderr == "last words") || e.Code == codeFailed {
+			t.Errorf("%s: code %q, stderr %q", in, e.Code, e.Stderr)
 		}
 		if kept := token() == before; kept != c.kept {
 			t.Errorf("%s: the worker was kept: %t", in, kept)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,6 +148,55 @@ func TestCancelAndDeadline(t *testing.T) {
 	defer cancel2()
 	if _, err := c.Run(ctx2, request(`{}`), echoHost, limits); sdk.AsError(err).Class != sdk.ClassTimeout {
 		t.Error(err)
+	}
+}
+
+// TestLateErrors: of an error that comes after the attempt was told to stop, the
+// details stay; the reason is the host's.
+func TestLateErrors(t *testing.T) {
+	t.Parallel()
+	c := stepFunc(t, func(ctx context.Context, _ *sdk.Request, host sdk.Host) (*sdk.Response, error) {
+		_, err := host.Call(ctx, []byte(`{}`))
+		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprint(err), Details: json.RawMessage(`{"done":"中"}`)}
+	})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	_, err := c.Run(ctx, request(`{}`), hostFunc(func(ctx context.Context, _ []byte) ([]byte, error) {
+		cancel(errors.New("fail fast"))
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}), limits)
+	var broken *Broken
+	if e := sdk.AsError(err); e.Class != sdk.ClassCancelled || e.Message != "fail fast" || string(e.Details) != `{"done":"中"}` || errors.As(err, &broken) {
+		t.Errorf("%+v", err)
+	}
+}
+
+// TestRepliesThatNobodyTakes: a plugin that takes nothing from the wire does not
+// make the host run operations without end.
+func TestRepliesThatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	served := make(chan struct{})
+	c := connect(t, serverFunc(func(stream grpc.BidiStreamingServer[Frame, Frame]) error {
+		defer close(served)
+		for id := uint32(1); ; id++ {
+			if err := stream.Send(&Frame{Kind: Kind_CALL, Id: id, Data: []byte(`{}`)}); err != nil {
+				return nil
+			}
+		}
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var calls atomic.Int64
+	big := bytes.Repeat([]byte("x"), MaxFrame)
+	_, err := c.Run(ctx, request(`{}`), hostFunc(func(context.Context, []byte) ([]byte, error) {
+		if calls.Add(1) == 2*MaxCalls { // as many as may wait
+			cancel()
+		}
+		return big, nil
+	}), Limits{Request: 1 << 20, Response: 1, Grace: 10 * time.Millisecond})
+	<-served
+	if err == nil || calls.Load() > 2*MaxCalls {
+		t.Errorf("%d operations ran, %v", calls.Load(), err)
 	}
 }
 

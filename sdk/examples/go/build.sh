@@ -6,7 +6,10 @@ name=words
 kind=command
 
 if [ -f go.mod ] && [ ! -f go.sum ]; then
-  go mod tidy
+  go mod tidy || {
+    echo "build.sh: the engine's SDK cannot be downloaded; with its repository at hand: engine plugin new go DIR --sdk CLONE" >&2
+    exit 69
+  }
 fi
 case $kind in
 command)

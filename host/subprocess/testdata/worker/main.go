@@ -136,6 +136,10 @@ func act(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.Response, e
 		}
 		<-ctx.Done()
 		return nil, sdk.Ended(ctx)
+	case "late": // says something once it is told to stop
+		_, _ = host.Call(ctx, []byte("here"))
+		<-ctx.Done()
+		return nil, &sdk.Error{Class: sdk.ClassInternal, Stderr: "last words"}
 	case "hang":
 		if _, err := host.Call(ctx, []byte("here")); err != nil {
 			return nil, err
