@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 // for every field that a context has or gets.
 func TestContextIsPlainJSON(t *testing.T) {
 	t.Parallel()
-	contexts := rapid.Make[checkpoint.Context]()
+	contexts := rapid.MakeCustom[checkpoint.Context](rapid.MakeConfig{Types: map[reflect.Type]*rapid.Generator[any]{
+		reflect.TypeFor[*checkpoint.Instances](): rapid.Custom(func(t *rapid.T) any { return drawInstances(t, 2) }),
+	}})
 	texts := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "step.zusammenführen", "流程 🏴", "שלום", "<&>", "\"\\\x00\x1f\x7f", "\u2028\u2029", "\xff\xc0"}))
 	rapid.Check(t, func(t *rapid.T) {
 		c := contexts.Draw(t, "context")
@@ -49,6 +52,19 @@ func TestContextIsPlainJSON(t *testing.T) {
 			t.Errorf("started %v: %s, %v; encoding/json: %s, %v", started, got, err, want, wantErr)
 		}
 	}
+}
+
+// drawInstances makes instances in instances, so deep at most.
+func drawInstances(t *rapid.T, depth int) *checkpoint.Instances {
+	if depth == 0 || rapid.Bool().Draw(t, "none") {
+		return nil
+	}
+	in := &checkpoint.Instances{List: rapid.Bool().Draw(t, "list"), Count: rapid.Int().Draw(t, "count")}
+	for k := range rapid.IntRange(0, 3).Draw(t, "others") {
+		in.Others = append(in.Others, checkpoint.Instance{Index: k, State: rapid.Map(rapid.IntRange(0, int(sdk.Cancelled)), func(s int) sdk.State { return sdk.State(s) }).Draw(t, "state"), Instances: drawInstances(t, depth-1)})
+		in.Keys = append(in.Keys, json.RawMessage(`"k<"`))
+	}
+	return in
 }
 
 // BenchmarkContext is what the loop of a run pays for each step.

@@ -168,7 +168,21 @@ type Context struct {
 type Instances struct {
 	List   bool       `json:"list,omitempty"` // the output is a list, else an object
 	Count  int        `json:"count"`
-	Others []Instance `json:"others,omitempty"` // those that did not succeed at the first attempt, in order
+	Others []Instance `json:"others,omitempty"` // those that did not succeed at the first attempt, or have instances themselves, in order
+	// Keys are those of the instances, where the output is none that has them: of an
+	// object that is an instance itself and was skipped.
+	Keys []json.RawMessage `json:"keys,omitempty"`
+}
+
+// Total is how many instances ran: of loops in loops, those of the innermost.
+func (i *Instances) Total() int {
+	n := i.Count
+	for _, o := range i.Others {
+		if o.Instances != nil {
+			n += o.Instances.Total() - 1
+		}
+	}
+	return n
 }
 
 // Instance is how one instance ended.
@@ -178,6 +192,8 @@ type Instance struct {
 	Attempts int        `json:"attempts"`
 	Degraded bool       `json:"degraded,omitempty"`
 	Error    *sdk.Error `json:"error,omitempty"`
+	// Instances are its own, of a step in loops within loops.
+	Instances *Instances `json:"instances,omitempty"`
 }
 
 // Producer is the attempt that computed an output.

@@ -208,27 +208,27 @@ func BenchmarkFanOut(b *testing.B) {
 		up := answers("[" + list.String()[1:] + "]")
 		w, e := mustEvaluator(b, "step \"a\" { uses = plugin.p.run }\nstep \"z\" {\n uses = plugin.p.run\n for_each = step.a.output\n input = { id = each.value.id, t = \"${each.value.text}!\" }\n}\n")
 		z := len(w.Steps) - 1
-		x, ds := e.ForEach(z, Scope{Up: up})
+		x, ds := e.ForEach(z, 0, Scope{Up: up})
 		if ds.HasErrors() || len(x.Each) != n {
 			b.Fatal(explain(ds))
 		}
 		b.Run(fmt.Sprintf("for_each/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = e.ForEach(z, Scope{Up: up})
+				_, _ = e.ForEach(z, 0, Scope{Up: up})
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/instance")
 		})
 		b.Run(fmt.Sprintf("identity/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = e.EachIdentity(z, &x.Each[n-1])
+				_, _ = e.EachIdentity(z, x.Each[n-1:])
 			}
 		})
 		b.Run(fmt.Sprintf("input/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = e.Input(z, Scope{Up: up, Each: &x.Each[n-1]})
+				_, _ = e.Input(z, Scope{Up: up, Each: x.Each[n-1:]})
 			}
 		})
 	}

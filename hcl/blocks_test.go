@@ -45,7 +45,7 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	want := Step{
-		Name: "fan", StepType: "run", ForEach: true, EachWhen: true, HasWhen: true, Pair: -1, EachFacets: 1, KeyFacets: 1, Concurrency: 3, SkipOnFailure: true,
+		Name: "fan", StepType: "run", ForEach: true, Loops: []Loop{{Facets: 1}}, WhenDepth: 1, HasWhen: true, EachFacets: 1, KeyFacets: 1, Concurrency: 3, SkipOnFailure: true,
 		Facets: []FacetRef{{Step: 0}, {Step: 2}, {Step: 2}},
 		Retry:  []Retry{{On: []sdk.Class{"validation", "unauthorized"}, MaxAttempts: 3, Delay: time.Second, Exponential: true, Before: 0}},
 		Fallbacks: []Fallback{
@@ -62,8 +62,8 @@ func TestBlocks(t *testing.T) {
 	if diff := cmp.Diff(want, w.Steps[1], anywhere); diff != "" {
 		t.Errorf("step (-want +got):\n%s", diff)
 	}
-	if p := w.Steps[3].Pair; p != 1 {
-		t.Errorf("pair: %d", p)
+	if f := w.Steps[3].Facets[0]; f.Step != 1 || f.Follows != 1 {
+		t.Errorf("pair: %+v", f)
 	}
 	sandbox := &Sandbox{
 		AllowHosts: []string{"ai.example", "http://localhost:8080"}, HostRanges: make([]Range, 2), Env: map[string]string{"LANG": "C.UTF-8", "EMPTY": ""},
@@ -101,7 +101,7 @@ func blocksEvaluated(t *testing.T, w *Workflow) {
 	t.Helper()
 	e := w.Evaluator(mustBind(t, w, "base=http://x"), testRun)
 	s := Scope{
-		Up: answers(`["o"]`), Each: &Each{Key: json.RawMessage(`0`), Value: json.RawMessage(`"v\u0041"`)}, Attempt: 2, LastError: &sdk.Error{Class: "validation", Message: "again"},
+		Up: answers(`["o"]`), Each: []Each{{Key: json.RawMessage(`0`), Value: json.RawMessage(`"v\u0041"`)}}, Attempt: 2, LastError: &sdk.Error{Class: "validation", Message: "again"},
 		Input: json.RawMessage(`{"text": "v\u0041"}`), Output: json.RawMessage(`{"text":""}`), Error: &sdk.Error{Class: "quota", Code: "q", Message: "no more"},
 	}
 	got := map[string]string{}
@@ -240,13 +240,13 @@ func TestExclude(t *testing.T) {
 		if diff := cmp.Diff(base, id); diff != "" || ds.HasErrors() {
 			t.Errorf("%s counts: %s%s", trace, diff, explain(ds))
 		}
-		if d, _ := e.EachIdentity(2, &Each{Value: json.RawMessage(`1`)}); !d.IsZero() {
+		if d, _ := e.EachIdentity(2, []Each{{Value: json.RawMessage(`1`)}}); !d.IsZero() {
 			t.Errorf("%s counts in the instance", trace)
 		}
 		if s := w.Steps[2]; s.KeyFacets != 1 || strings.Contains(trace, "step.b") != (len(s.Facets) > 1) {
 			t.Errorf("facets of %s: %+v", trace, s.Facets)
 		}
-		in, ds := e.Input(2, Scope{Up: answers(`"t"`), Each: &Each{Value: json.RawMessage(`1`)}})
+		in, ds := e.Input(2, Scope{Up: answers(`"t"`), Each: []Each{{Value: json.RawMessage(`1`)}}})
 		if got, _ := e.KeyInput(2, in, Scope{}); string(got) != `{"text":"t"}` || !strings.Contains(string(in), `"trace tag":`) {
 			t.Errorf("%s, key %s%s", in, got, explain(ds))
 		}

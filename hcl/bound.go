@@ -223,7 +223,7 @@ func (s *subflow) status(w *Workflow, facet sdk.Facet) *expression {
 	for _, f := range []sdk.Facet{sdk.FacetStatus, facet} {
 		for _, i := range s.steps {
 			r := facetRef(w, i, f, at)
-			r.paired = s.set.names.paired
+			r.shared = s.set.names.depth
 			uses, e.Exprs = append(uses, r), append(e.Exprs, r)
 		}
 		if facet == sdk.FacetStatus {
@@ -309,13 +309,14 @@ func (e *statusExpr) status(parts [][]cty.Value) sdk.State {
 	return sdk.Skipped
 }
 
+// instancesOf are the facets of all instances that v is of, of loops in loops too.
 func instancesOf(v cty.Value) (vs []cty.Value) {
-	if ty := v.Type(); !ty.IsListType() && !ty.IsMapType() {
+	if ty := v.Type(); ty.IsPrimitiveType() || ty.Equals(errorFacetType) {
 		return []cty.Value{v}
 	}
 	for it := v.ElementIterator(); it.Next(); {
 		_, elem := it.Element()
-		vs = append(vs, elem)
+		vs = append(vs, instancesOf(elem)...)
 	}
 	return vs
 }

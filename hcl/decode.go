@@ -149,10 +149,9 @@ func (r *reader) declare(b *block) {
 			for s := r.sub; s != nil; s = s.around.sub {
 				s.steps = append(s.steps, len(p.steps))
 			}
-			s, code := Step{Name: p.stepName(b.name), Plugin: -1, Pair: -1, Range: rangeOf(b.header())}, stepCode{plugin: -1, set: r.fileSet}
-			if sub := r.repeated(); sub != nil {
-				s.ForEach, code.loop = true, sub.loop
-			}
+			s, code := Step{Name: p.stepName(b.name), Plugin: -1, Range: rangeOf(b.header())}, stepCode{plugin: -1, set: r.fileSet}
+			code.loops = r.loopsAround()
+			s.ForEach = len(code.loops) > 0
 			r.w.Steps, p.steps = append(r.w.Steps, s), append(p.steps, code)
 		}
 	case "output":

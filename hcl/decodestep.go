@@ -13,9 +13,9 @@ func (r *reader) step(b *block, i int) {
 		s.Plugin, s.StepType, s.Uses = u.Plugin, u.StepType, u.Range
 	}
 	code.plugin = s.Plugin
-	if e := b.expr("for_each"); e != nil && !r.twice(b, s.Address()) {
+	if e := b.expr("for_each"); e != nil {
 		s.ForEach = true
-		code.loop = &loop{x: r.p.compile(&r.ds, e, inForEach.in(i, b)), text: r.sourceText(e)}
+		code.loops = append(code.loops, &loop{x: r.p.compile(&r.ds, e, inForEach.in(i, b)), text: r.sourceText(e)})
 	}
 	s.Concurrency = int(r.number(b, "concurrency", 0, 1, 100_000, true))
 	if e := b.expr("concurrency"); e != nil && !s.ForEach {

@@ -48,12 +48,12 @@ step "z" {
 func TestEach(t *testing.T) {
 	t.Parallel()
 	w, e := mustEvaluator(t, eachFlow)
-	if s := w.Steps[1]; !s.ForEach || !s.EachWhen || !s.HasWhen || s.EachFacets != 1 || s.WhenFacets != 0 || s.KeyFacets != 1 {
+	if s := w.Steps[1]; !s.ForEach || s.WhenDepth != 1 || !s.HasWhen || s.EachFacets != 1 || s.WhenFacets != 0 || s.KeyFacets != 1 {
 		t.Errorf("%+v", s)
 	}
 	s := Scope{
 		Up:    answers(`[]`),
-		Each:  &Each{Key: json.RawMessage(`3`), Value: json.RawMessage(`{"on":true,"id":1.50,"text":"e\u0301","doc":{"x": "e\u0301" },"n":0}`)},
+		Each:  []Each{{Key: json.RawMessage(`3`), Value: json.RawMessage(`{"on":true,"id":1.50,"text":"e\u0301","doc":{"x": "e\u0301" },"n":0}`)}},
 		Input: json.RawMessage(`{"id": 1.50}`), Output: json.RawMessage(`{"id":1.5, "t":"e\u0301"}`), Error: &sdk.Error{Class: sdk.ClassQuota},
 	}
 	if yes, ds := e.When(1, s); !yes || ds.HasErrors() {
@@ -75,7 +75,7 @@ func TestEach(t *testing.T) {
 	collect("postcondition", json.RawMessage(msg), ds)
 	if diff := cmp.Diff(map[string]string{
 		"input":         `{"id":1.50,"key":3,"n":4,"text":"é!","whole":{"x": "e\u0301" }}`,
-		"check":         `{"got":{"id":1.5, "t":"e\u0301"},"in":1.50,"want":` + string(s.Each.Value) + `}`,
+		"check":         `{"got":{"id":1.5, "t":"e\u0301"},"in":1.50,"want":` + string(s.Each[0].Value) + `}`,
 		"fallback":      `{"id":1.50,"why":"quota"}`,
 		"other":         `{"key":3,"was":{"id": 1.50}}`,
 		"precondition":  `n of 3 is 0`,
@@ -84,7 +84,7 @@ func TestEach(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// What an element lacks is told like what an output lacks.
-	s.Each.Value = json.RawMessage(`{"on":"yes"}`)
+	s.Each[0].Value = json.RawMessage(`{"on":"yes"}`)
 	if _, ds := e.When(1, s); !hasCode(ds, "wrong-type") {
 		t.Errorf("a condition that is a string: %s", explain(ds))
 	}
@@ -122,7 +122,7 @@ func TestComputedIndex(t *testing.T) {
 		{`step.s.output[each.key]`, `0`, `["a"]`, ``},
 	} {
 		w, e := mustEvaluator(t, "step \"a\" { uses = plugin.p.run }\nstep \"y\" { uses = plugin.p.run }\nstep \"t\" {\n uses = plugin.p.run\n output_type = map(number)\n}\nstep \"s\" {\n uses = plugin.p.run\n output_type = set(string)\n}\nstep \"z\" {\n uses = plugin.p.run\n for_each = step.a.output\n input = { v = "+strings.ReplaceAll(c.expr, "step.s.output", "try(step.s.output)")+" }\n}\n")
-		got, ds := e.Input(len(w.Steps)-1, Scope{Up: answers(c.output), Each: &Each{Key: json.RawMessage(c.key)}})
+		got, ds := e.Input(len(w.Steps)-1, Scope{Up: answers(c.output), Each: []Each{{Key: json.RawMessage(c.key)}}})
 		if want := `{"v":` + c.want + `}`; c.want == "" && !ds.HasErrors() || c.want != "" && string(got) != want {
 			t.Errorf("%s with %s: got %s, want %s%s", c.expr, c.key, got, want, explain(ds))
 		}
@@ -134,7 +134,7 @@ func TestEachIdentity(t *testing.T) {
 	t.Parallel()
 	w, e := mustEvaluator(t, strings.Replace(eachFlow, `whole = each.value.doc, n = each.key + 1`, `m = try(each.value.maybe, 1)`, 1))
 	id := func(key, value string) sdk.Digest {
-		d, ds := e.EachIdentity(1, &Each{Key: json.RawMessage(key), Value: json.RawMessage(value)})
+		d, ds := e.EachIdentity(1, []Each{{Key: json.RawMessage(key), Value: json.RawMessage(value)}})
 		if ds.HasErrors() || d.IsZero() {
 			t.Fatalf("%s %s", d, explain(ds))
 		}
@@ -167,7 +167,7 @@ func TestEachIdentity(t *testing.T) {
 	}
 	salts := map[sdk.Digest]bool{}
 	for _, v := range []string{`{"id":1}`, `{"id":2}`, `{"id":1.0}`} {
-		d, ds := e.Salt(1, &Each{Value: json.RawMessage(v)})
+		d, ds := e.Salt(1, []Each{{Value: json.RawMessage(v)}})
 		if ds.HasErrors() || d.IsZero() {
 			t.Errorf("salt: %s", explain(ds))
 		}
@@ -180,7 +180,7 @@ func TestEachIdentity(t *testing.T) {
 		t.Errorf("the identity's salt: %+v %s", ident, explain(ds))
 	}
 	w2, e2 := mustEvaluator(t, "step \"z\" {\n uses = plugin.p.run\n for_each = [1, 1]\n input = { same = true }\n postcondition {\n condition = each.key == 0\n error_message = \"x\"\n}\n}\n")
-	if d, _ := e2.EachIdentity(len(w2.Steps)-1, &Each{Key: json.RawMessage(`1`), Value: json.RawMessage(`1`)}); !d.IsZero() {
+	if d, _ := e2.EachIdentity(len(w2.Steps)-1, []Each{{Key: json.RawMessage(`1`), Value: json.RawMessage(`1`)}}); !d.IsZero() {
 		t.Error("each in a postcondition counts")
 	}
 	if ident, _ := e.Identity(1); ident.ForEach.IsZero() || ident.Judge.IsZero() || ident.Checks.IsZero() || len(w.Steps[1].Checks) != 1 {
@@ -203,7 +203,7 @@ func TestEachFiles(t *testing.T) {
 		}
 		e := w.Evaluator(mustBind(t, w), testRun)
 		return e, func(key string) sdk.Digest {
-			d, ds := e.EachIdentity(0, &Each{Key: json.RawMessage(key), Value: json.RawMessage(key)})
+			d, ds := e.EachIdentity(0, []Each{{Key: json.RawMessage(key), Value: json.RawMessage(key)}})
 			if ds.HasErrors() {
 				t.Fatal(explain(ds))
 			}
@@ -215,7 +215,7 @@ func TestEachFiles(t *testing.T) {
 	if _, ds := e.Identity(0); ds.HasErrors() {
 		t.Errorf("identity: %s", explain(ds))
 	}
-	if _, ds := e.EachIdentity(1, &Each{Key: json.RawMessage(`0`), Value: json.RawMessage(`1`)}); !hasCode(ds, "invalid-function-argument") {
+	if _, ds := e.EachIdentity(1, []Each{{Key: json.RawMessage(`0`), Value: json.RawMessage(`1`)}}); !hasCode(ds, "invalid-function-argument") {
 		t.Errorf("a path that follows from an output: %s", explain(ds))
 	}
 	write(t, dir, "en.txt", "changed")
@@ -390,7 +390,7 @@ step "z" {
 		got = append(got, fmt.Sprintf("%s.%s %s", w.Steps[f.Step].Name, f.Facet, [...]string{"hard", "optional", "soft"}[f.Kind]))
 	}
 	want := []string{"w.output hard", "f.output hard", "i.output hard", "d.output hard", "c1.status soft", "c2.output hard", "q1.output hard", "q2.output hard", "k.output hard", "b1.output optional", "b2.error soft"}
-	if !slices.Equal(got, want) || s.WhenFacets != 1 || s.EachFacets != 1 || s.KeyFacets != 4 || s.EachWhen {
+	if !slices.Equal(got, want) || s.WhenFacets != 1 || s.EachFacets != 1 || s.KeyFacets != 4 || s.WhenDepth > 0 {
 		t.Errorf("%d %d %d\n got %s\nwant %s", s.WhenFacets, s.EachFacets, s.KeyFacets, got, want)
 	}
 }

@@ -138,17 +138,18 @@ func (l *loop) tooMany(limit int) Diagnostics {
 
 // pair is the step whose instances l's own are paired with; -1 for none.
 func (p *program) pair(l *loop) int {
-	if r := p.bare(l.x.node); r != nil && r.kind == refFacet && len(r.rest) == 0 && p.steps[r.index].loop != nil {
+	if r := p.bare(l.x.node); r != nil && r.kind == refFacet && r.facet == sdk.FacetOutput && len(r.rest) == 0 && len(p.steps[r.index].loops) > 0 {
 		return r.index
 	}
 	return -1
 }
 
-// ForEach evaluates the for_each of a step that has one. Values are the JSON of
-// the elements; where for_each is a bare reference to an output, they are parts
+// ForEach evaluates the for_each of a loop that a step stands in, an index into
+// Step.Loops, in the scope of an instance of those around it. Values are the JSON
+// of the elements; where for_each is a bare reference to an output, they are parts
 // of it, byte for byte.
-func (e *Evaluator) ForEach(step int, s Scope) (Expansion, Diagnostics) {
-	return e.expansion(e.p.steps[step].loop, s)
+func (e *Evaluator) ForEach(step, loop int, s Scope) (Expansion, Diagnostics) {
+	return e.expansion(e.p.steps[step].loops[loop], s)
 }
 
 func (e *Evaluator) expansion(l *loop, s Scope) (Expansion, Diagnostics) {
@@ -262,16 +263,16 @@ func (b *expander) value(v cty.Value) Diagnostics {
 // name, and of the files whose paths follow from it; of an element {id, text}
 // of which only each.value.id is named, the id alone. It is zero when nothing
 // of each is named, so instances with equal digests differ in nothing.
-func (e *Evaluator) EachIdentity(step int, each *Each) (sdk.Digest, Diagnostics) {
+func (e *Evaluator) EachIdentity(step int, each []Each) (sdk.Digest, Diagnostics) {
 	code := &e.p.steps[step]
-	if code.loop == nil || len(code.parts) == 0 {
+	if len(code.parts) == 0 {
 		return sdk.Digest{}, nil
 	}
 	h := begin("each ")
 	for _, r := range code.parts {
-		source := each.Key
+		source := each[r.level].Key
 		if r.part == eachValue {
-			source = each.Value
+			source = each[r.level].Value
 		}
 		if at, _, ok := find(source, r.path); ok && r.path != nil {
 			h = h.digest(sdk.Sum(appendCanonical(nil, at)))
@@ -281,7 +282,7 @@ func (e *Evaluator) EachIdentity(step int, each *Each) (sdk.Digest, Diagnostics)
 	}
 	var ds Diagnostics
 	for _, x := range []*expression{code.when, code.identified(), code.salt} {
-		if x == nil || !x.each || !x.readsFile {
+		if x == nil || x.each == 0 || !x.readsFile {
 			continue
 		}
 		f := e.frame(planning, Scope{Each: each})
@@ -294,7 +295,7 @@ func (e *Evaluator) EachIdentity(step int, each *Each) (sdk.Digest, Diagnostics)
 	if ds.HasErrors() {
 		return sdk.Digest{}, ds
 	}
-	if code.loop.x.marked.sensitive {
+	if slices.ContainsFunc(code.parts, func(r *refExpr) bool { return code.loops[r.level].x.marked.sensitive }) {
 		return e.keyed(h), nil
 	}
 	return h.sum(), nil
@@ -302,7 +303,7 @@ func (e *Evaluator) EachIdentity(step int, each *Each) (sdk.Digest, Diagnostics)
 
 // Salt is the digest of the evaluated salt, which may name each; zero without a
 // salt. It belongs into content keys.
-func (e *Evaluator) Salt(step int, each *Each) (sdk.Digest, Diagnostics) {
+func (e *Evaluator) Salt(step int, each []Each) (sdk.Digest, Diagnostics) {
 	x := e.p.steps[step].salt
 	if x == nil {
 		return sdk.Digest{}, nil
@@ -322,7 +323,7 @@ func (p *program) eachParts(xs ...*expression) []*refExpr {
 	seen, locals := map[sdk.Digest]bool{}, map[int]bool{}
 	var stack [][]*refExpr
 	for _, x := range slices.Backward(xs) {
-		if x != nil && x.each {
+		if x != nil && x.each > 0 {
 			stack = append(stack, x.items)
 		}
 	}
@@ -336,12 +337,12 @@ func (p *program) eachParts(xs ...*expression) []*refExpr {
 		stack[top] = stack[top][1:]
 		switch r.kind {
 		case refLocal:
-			if l := &p.locals[r.index]; l.expr != nil && l.expr.each && !locals[r.index] {
+			if l := &p.locals[r.index]; l.expr != nil && l.expr.each > 0 && !locals[r.index] {
 				locals[r.index] = true
 				stack = append(stack, l.expr.items)
 			}
 		case refEach:
-			if d := pathDigest(begin(r.name).sum(), r.rest); !seen[d] {
+			if d := pathDigest(begin(r.name).num(r.level).sum(), r.rest); !seen[d] {
 				seen[d] = true
 				out = append(out, r)
 			}

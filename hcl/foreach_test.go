@@ -81,7 +81,7 @@ func TestForEach(t *testing.T) {
 		{`coalesce(var.any, [])`, `null`, `list`},
 	} {
 		w, e := mustEvaluator(t, loopFlow(c.expr))
-		got, ds := e.ForEach(len(w.Steps)-1, Scope{Up: answers(c.output)})
+		got, ds := e.ForEach(len(w.Steps)-1, 0, Scope{Up: answers(c.output)})
 		if ds.HasErrors() || expansionText(got) != c.want {
 			t.Errorf("%s of %s:\n got  %s\n want %s\n%s", c.expr, c.output, expansionText(got), c.want, explain(ds))
 		}
@@ -109,7 +109,7 @@ func TestForEachMistakes(t *testing.T) {
 		if c.output == "absent" {
 			up = func(int) Result { return Result{State: sdk.Skipped} }
 		}
-		_, ds := e.ForEach(len(w.Steps)-1, Scope{Up: up})
+		_, ds := e.ForEach(len(w.Steps)-1, 0, Scope{Up: up})
 		if text := ds.Error(); !ds.HasErrors() || !strings.Contains(text, c.want) || !strings.Contains(text, "flow.hcl:31:") {
 			t.Errorf("%s of %s: %s, want %q", c.expr, c.output, text, c.want)
 		}
@@ -163,7 +163,7 @@ func TestMaxInstances(t *testing.T) {
 		if w.MaxInstances != 2 || ds.HasErrors() {
 			t.Fatalf("%d %s", w.MaxInstances, explain(ds))
 		}
-		if _, ds := w.Evaluator(mustBind(t, w), testRun).ForEach(len(w.Steps)-1, Scope{Up: answers(output)}); !hasCode(ds, "too-many-instances") {
+		if _, ds := w.Evaluator(mustBind(t, w), testRun).ForEach(len(w.Steps)-1, 0, Scope{Up: answers(output)}); !hasCode(ds, "too-many-instances") {
 			t.Errorf("%s: %s", expr, explain(ds))
 		}
 	}
@@ -178,10 +178,12 @@ func TestPair(t *testing.T) {
 	} {
 		w := mustLoad(t, loopFlow(expr))
 		got := ""
-		if p := w.Steps[len(w.Steps)-1].Pair; p >= 0 {
-			got = w.Steps[p].Name
+		for _, f := range w.Steps[len(w.Steps)-1].Facets {
+			if f.Follows == 1 {
+				got += w.Steps[f.Step].Name
+			}
 		}
-		if got != want || w.Steps[0].Pair != -1 {
+		if got != want {
 			t.Errorf("%s is paired with %q, want %q", expr, got, want)
 		}
 	}

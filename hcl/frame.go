@@ -174,7 +174,7 @@ func (f *frame) cell(i int) *cell {
 	switch {
 	case f.mode == checking:
 		return &f.e.cells[i]
-	case f.scope.Each != nil && f.e.p.locals[i].expr.each:
+	case f.scope.Each != nil && f.e.p.locals[i].expr.each > 0:
 	case f.mode == planning:
 		return &f.e.planCells[i]
 	case f.e.p.locals[i].expr.facets == 0 && len(f.e.p.locals[i].expr.marked.secrets) == 0:

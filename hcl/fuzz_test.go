@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -166,12 +167,19 @@ func evaluateAll(t *testing.T, w *Workflow, e *Evaluator, up Upstream) {
 			evaluateStep(w, e, i, s, check)
 			continue
 		}
-		x, ds := e.ForEach(i, s)
+		each := Each{Key: json.RawMessage("0"), Value: json.RawMessage("null")}
+		for l := range len(w.Steps[i].Loops) - 1 { // those around are as well any
+			_, ds := e.ForEach(i, l, s)
+			check(json.RawMessage("0"), ds)
+			s.Each = append(s.Each, each)
+		}
+		around := slices.Clip(s.Each)
+		x, ds := e.ForEach(i, len(around), s)
 		check(json.RawMessage("0"), ds)
 		for k := range x.Each[:min(len(x.Each), 3)] {
-			s.Each = &x.Each[k]
-			check(s.Each.Key, nil)
-			check(s.Each.Value, nil)
+			s.Each = append(around, x.Each[k])
+			check(x.Each[k].Key, nil)
+			check(x.Each[k].Value, nil)
 			_, ds := e.EachIdentity(i, s.Each)
 			check(json.RawMessage("0"), ds)
 			evaluateStep(w, e, i, s, check)

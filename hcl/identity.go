@@ -47,8 +47,12 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 	var ds Diagnostics
 	values := map[string]sdk.Digest{}
 	id.When = e.identify(code.when, values, &ds)
-	if code.loop != nil {
-		id.ForEach = e.identify(code.loop.x, values, &ds)
+	for k, l := range code.loops {
+		d := e.identify(l.x, values, &ds)
+		if k > 0 {
+			d = begin("loops ").digest(id.ForEach).digest(d).sum()
+		}
+		id.ForEach = d
 	}
 	id.Input = e.identify(code.identified(), values, &ds)
 	id.Checks = e.checksDigest(step, values, &ds)
@@ -60,7 +64,7 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 	if code.outType != cty.NilType {
 		id.Type = sdk.Sum([]byte(typeText(code.outType)))
 	}
-	if code.salt != nil && code.salt.each {
+	if code.salt != nil && code.salt.each > 0 {
 		id.Salt = e.identify(code.salt, map[string]sdk.Digest{}, &ds)
 	} else {
 		salt, saltDs := e.Salt(step, nil)
@@ -103,7 +107,7 @@ func (e *Evaluator) identify(x *expression, values map[string]sdk.Digest, ds *Di
 		// what is not known yet may turn out to be fine.
 		f := e.frame(planning, Scope{})
 		_, _ = f.value(x)
-		if !x.each { // else the path may follow from it: EachIdentity will see
+		if x.each == 0 { // else the path may follow from it: EachIdentity will see
 			*ds = append(*ds, fromHCL(f.unplanned)...)
 		}
 		for _, r := range f.reads {

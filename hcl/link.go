@@ -54,8 +54,8 @@ func (r *reader) link() {
 }
 
 func (r *reader) linkStep(s *Step, code *stepCode) {
-	if code.loop != nil {
-		r.p.canonize(code.loop.x) // what it names decides what each is
+	for _, l := range code.loops {
+		r.p.canonize(l.x) // what it names decides what each is
 	}
 	for _, x := range append(code.expressions(), code.salt, code.compensate, code.keyed) {
 		r.p.canonize(x)
@@ -64,13 +64,14 @@ func (r *reader) linkStep(s *Step, code *stepCode) {
 	s.Facets = nil
 	r.facets(code.when, &s.Facets, s.Address(), nil)
 	s.WhenFacets = len(s.Facets)
-	if l := code.loop; l != nil {
+	for _, l := range code.loops {
+		before := len(s.Facets)
 		r.p.shape(l.x)
-		code.parts = r.p.eachParts(code.when, code.identified(), code.salt)
-		s.Pair = r.p.pair(l)
 		r.facets(l.x, &s.Facets, s.Address(), nil)
-		s.EachFacets = len(s.Facets) - s.WhenFacets
+		s.Loops = append(s.Loops, Loop{Facets: len(s.Facets) - before})
 	}
+	s.EachFacets = len(s.Facets) - s.WhenFacets
+	code.parts = r.p.eachParts(code.when, code.identified(), code.salt)
 	r.p.shape(code.input)
 	lint := r.lintVarying
 	if s.Reuse == ReuseNever {
@@ -139,8 +140,8 @@ func (r *reader) types() {
 	for _, n := range r.order { // a loop's type is that of the steps and locals below it
 		i := n - len(r.p.steps)
 		switch {
-		case i < 0 && r.p.steps[n].loop != nil && r.p.steps[n].set.repeated() == nil:
-			r.loop(r.p.steps[n].loop)
+		case i < 0 && r.p.steps[n].own() != nil:
+			r.loop(r.p.steps[n].own())
 		case i >= 0 && r.p.loopOf(i) != nil:
 			r.loop(r.p.loopOf(i).loop)
 		case i >= 0 && r.p.locals[i].expr != nil && !r.p.locals[i].cyclic:
@@ -169,7 +170,10 @@ func (r *reader) types() {
 
 func (r *reader) stepTypes(code *stepCode) {
 	r.want(code.when, cty.Bool, "when", "must be true or false")
-	if l := code.loop; l != nil && l.x.marked.sensitive && l.shape != shapeList {
+	for _, l := range code.loops {
+		if !l.x.marked.sensitive || l.shape == shapeList {
+			continue
+		}
 		r.ds.warnf("sensitive-key", l.x.rng, "Keys of instances are shown", "%s is sensitive, and the keys of a map, an object or a set stand in the addresses of the instances. Write nonsensitive(…) around keys that may be shown, or give a list.", l.x.marked.cause)
 	}
 	code.inType = r.wantObject(code.input, "input")

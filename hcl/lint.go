@@ -46,8 +46,8 @@ func (r *reader) lintReuse() {
 			continue
 		}
 		parts := append([]*expression{code.when, code.identified(), code.salt}, code.checks...)
-		if code.loop != nil {
-			parts = append(parts, code.loop.x)
+		for _, l := range code.loops {
+			parts = append(parts, l.x)
 		}
 		if code.plugin >= 0 {
 			parts = append(parts, r.p.plugins[code.plugin])

@@ -125,13 +125,13 @@ output "o" {
 		Plugins:   []Plugin{{Name: "p", Source: "./p.wasm"}},
 		Steps: []Step{
 			{
-				Name: "a", Pair: -1, StepType: "summarise", Timeout: 90 * time.Second, Effects: sdk.EffectsWrite, Reuse: ReuseNever, TTL: 7 * 24 * time.Hour,
+				Name: "a", StepType: "summarise", Timeout: 90 * time.Second, Effects: sdk.EffectsWrite, Reuse: ReuseNever, TTL: 7 * 24 * time.Hour,
 				Retry: []Retry{
 					{On: []sdk.Class{"quota", "timeout"}, MaxAttempts: 5, Delay: 2 * time.Second, MaxDelay: time.Minute, Jitter: 0.5, MaxDuration: time.Hour, Before: -1},
 					{On: []sdk.Class{"timeout", "unavailable", "rate_limited", "api_error", "plugin_crash"}, MaxAttempts: 3, Delay: time.Second, Exponential: true, Before: -1},
 				},
 			},
-			{Name: "b", Pair: -1, StepType: "run", Volatile: true},
+			{Name: "b", StepType: "run", Volatile: true},
 		},
 		Outputs: []Output{{Name: "o", Description: "the answer", Facets: []FacetRef{{Step: 0, Kind: Hard}}}},
 	}

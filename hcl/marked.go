@@ -104,7 +104,7 @@ func (p *program) brought(r *refExpr, deep bool) (m marked) {
 			m = p.inside(l.expr, r, deep)
 		}
 	case refEach:
-		if l := p.steps[r.index].loop; l != nil {
+		if l := p.steps[r.index].loops[r.level]; l.x != nil {
 			m = marked{sensitive: l.x.marked.sensitive, cause: r.text}
 		}
 	case refSelf:

@@ -45,7 +45,7 @@ type scope struct {
 	// local that has passed them.
 	prefix string // before the names of what is declared in it: "sub/"
 	base   string // its directory, from the workflow's; "" for the same
-	paired bool   // it has instances, and its steps name those of the same instance
+	depth  int    // how many sub-workflows with for_each it stands in: its steps name those of the same instance of them
 	bound  bool
 	valid  map[int]int
 
@@ -90,7 +90,7 @@ type stepCode struct {
 	set               *fileSet    // in which it is written
 	parts             []*refExpr  // the different parts of each that `when`, `input` and salt name, in canonical order
 	plugin            int         // -1 after an error
-	loop              *loop       // nil without for_each; that of the sub-workflow around it
+	loops             []*loop     // of the sub-workflows around it, outermost first, then its own
 	when, input, salt *expression // nil when not written
 	pre, post         []rule
 	keyed, loose      *expression // input without what checkpoint.exclude names, and that; nil without it
@@ -104,8 +104,8 @@ type stepCode struct {
 // expressions are those whose facets the step waits for.
 func (c *stepCode) expressions() []*expression {
 	xs := []*expression{c.when, c.input}
-	if c.loop != nil {
-		xs = append(xs, c.loop.x)
+	for _, l := range c.loops {
+		xs = append(xs, l.x)
 	}
 	return append(xs, c.extra()...)
 }
@@ -123,6 +123,14 @@ func (c *stepCode) extra() []*expression {
 		xs = append(xs, f.output, f.input)
 	}
 	return xs
+}
+
+// own is the for_each that is written in the step itself; nil without one.
+func (c *stepCode) own() *loop {
+	if d := c.set.names.depth; d < len(c.loops) {
+		return c.loops[d]
+	}
+	return nil
 }
 
 // identified is the part of the input that is in keys.
@@ -149,7 +157,7 @@ type expression struct {
 	canon     sdk.Digest
 	literal   cty.Value // what the expression is, if it is a literal; else NilVal
 	facets    int       // named here and in locals, with repetition; at most maxFacets+1
-	each      bool      // each is named, here or in a local
+	each      int       // the innermost loop of which each is named, here or in a local, from 1; 0 for none
 	readsFile bool      // here or in a local
 	clock     bool      // timestamp() is called here or in a local
 	bound     *runBound // where something of the run is named, here or in a local; nil if nowhere
@@ -201,7 +209,8 @@ type refExpr struct {
 	optional bool // in an argument of try or can
 	whole    bool // what encloses it passes the value on as it is: objects, lists, parentheses
 	shown    bool // in an argument of nonsensitive
-	paired   bool // of a facet: of one instance, that of the sub-workflow around it
+	shared   int  // of a facet: how many keys an instance and what it names have in common
+	level    int  // of each: the loop that is meant
 	order    bool // it is evaluated after what it names, whose value it does not use
 	name     string
 	text     string          // as written, normalised

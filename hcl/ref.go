@@ -78,7 +78,7 @@ func (r *refExpr) facetValue(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2
 		switch {
 		case r.facet == sdk.FacetOutput:
 			ty = r.sourceType(f, nil)
-		case r.paired || f.e.p.steps[r.index].loop == nil:
+		case r.shared == len(f.e.p.steps[r.index].loops):
 			ty = facetType(r.facet)
 		}
 		return r.follow(cty.UnknownVal(ty.WithoutOptionalAttributesDeep()), ctx)
@@ -125,30 +125,28 @@ func facetOf(facet sdk.Facet, res *Result) cty.Value {
 
 // instancesFacet has the shape of the collection.
 func instancesFacet(facet sdk.Facet, res *Result) cty.Value {
-	ty := facetType(facet)
-	if res.List {
-		vals := make([]cty.Value, len(res.Instances))
-		for i := range res.Instances {
-			vals[i] = facetOf(facet, &res.Instances[i].Result)
+	if len(res.Instances) == 0 {
+		if res.List {
+			return cty.ListValEmpty(facetType(facet))
 		}
-		if len(vals) == 0 {
-			return cty.ListValEmpty(ty)
-		}
-		return cty.ListVal(vals)
+		return cty.MapValEmpty(facetType(facet))
 	}
-	vals := make(map[string]cty.Value, len(res.Instances))
+	all := Expansion{List: res.List, Each: make([]Each, len(res.Instances))}
+	vals := make([]cty.Value, len(res.Instances))
 	for i := range res.Instances {
-		vals[unquote(res.Instances[i].Key)] = facetOf(facet, &res.Instances[i].Result)
+		in := &res.Instances[i]
+		if all.Each[i].Key = in.Key; in.Instances != nil {
+			vals[i] = instancesFacet(facet, &in.Result)
+		} else {
+			vals[i] = facetOf(facet, &in.Result)
+		}
 	}
-	if len(vals) == 0 {
-		return cty.MapValEmpty(ty)
-	}
-	return cty.MapVal(vals)
+	return gathered(vals, &all)
 }
 
 // scoped is the value of each, self and attempt.
 func (r *refExpr) scoped(f *frame, ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
-	known := f.mode == evaluating || r.kind == refEach && f.scope.Each != nil
+	known := f.mode == evaluating || r.kind == refEach && len(f.scope.Each) > r.level
 	switch r.name {
 	case "attempt.number":
 		if known {
@@ -199,11 +197,11 @@ func (r *refExpr) source(f *frame) json.RawMessage {
 		return s.Input
 	case r.name == "self.output":
 		return s.Output
-	case s.Each == nil:
+	case len(s.Each) <= r.level:
 	case r.part == eachValue:
-		return s.Each.Value
+		return s.Each[r.level].Value
 	default:
-		return s.Each.Key
+		return s.Each[r.level].Key
 	}
 	return nil
 }
@@ -212,20 +210,22 @@ func (r *refExpr) source(f *frame) json.RawMessage {
 // source itself or nil.
 func (r *refExpr) sourceType(f *frame, text json.RawMessage) cty.Type {
 	code := &f.e.p.steps[r.index]
-	ty, loop := code.outType, code.loop
+	ty, loops := code.outType, code.loops
 	if f.e.promised != nil {
-		ty, loop = f.e.promised[r.index].out, f.e.promised[r.index].loop
+		ty, loops = f.e.promised[r.index].out, f.e.promised[r.index].loops
 	}
 	switch {
-	case r.kind == refFacet && r.paired: // one of them
-	case r.kind == refFacet && loop != nil && text != nil:
-		return loop.collectionOf(ty, text)
-	case r.kind == refFacet && loop != nil:
-		return loop.collection(ty)
+	case r.kind == refFacet:
+		for k := len(loops) - 1; k >= r.shared; k-- {
+			if k == r.shared && text != nil {
+				return loops[k].collectionOf(ty, text)
+			}
+			ty = loops[k].collection(ty)
+		}
 	case r.kind == refEach && r.part == eachValue:
-		ty = loop.val
+		ty = loops[r.level].val
 	case r.kind == refEach:
-		ty = loop.key
+		ty = loops[r.level].key
 	case r.name == "self.input":
 		ty = code.inType
 	}

@@ -59,7 +59,7 @@ func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expressi
 		r.kind = refPath
 		ok = c.property(r, []string{"workflow"})
 	case "each":
-		r.kind = refEach
+		r.kind, r.level = refEach, c.p.depth
 		ok = c.property(r, []string{"key", "value"})
 	case "self":
 		r.kind = refSelf
@@ -187,7 +187,7 @@ func (c *compiler) facet(r *refExpr) bool {
 	if i < 0 {
 		return c.subFacet(r, c.p.subs[-1-i])
 	}
-	r.kind, r.index, r.name, r.rest, r.paired = refFacet, i, name, r.Traversal[3:], c.p.paired
+	r.kind, r.index, r.name, r.rest, r.shared = refFacet, i, name, r.Traversal[3:], c.p.depth
 	return true
 }
 

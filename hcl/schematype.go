@@ -39,13 +39,13 @@ func (w *Workflow) CheckTypes(of func(Use) Schemas) Diagnostics {
 			l := *sub.loop
 			t.loop(&l)
 			for _, s := range sub.steps {
-				t.e.promised[s].loop = &l
+				t.e.promised[s].loops[sub.around.names.depth] = &l
 			}
 		} else if i >= 0 {
 			t.e.frame(checking, Scope{}).prepare([]int{i})
 			t.ds = append(t.ds, fromHCL(t.e.cells[i].diags)...)
-		} else if l := t.e.promised[n].loop; l != nil && w.impl.steps[n].set.repeated() == nil {
-			t.loop(l)
+		} else if w.impl.steps[n].own() != nil {
+			t.loop(t.e.promised[n].loops[len(w.impl.steps[n].loops)-1])
 		}
 	}
 	for i := range w.Steps {
@@ -64,9 +64,9 @@ func (w *Workflow) CheckTypes(of func(Use) Schemas) Diagnostics {
 
 // promise is what manifests say of a step, beside what the flow says.
 type promise struct {
-	out  cty.Type // of one instance
-	note string   // where that comes from
-	loop *loop    // nil without for_each
+	out   cty.Type // of one instance
+	note  string   // where that comes from
+	loops []*loop  // as those of a stepCode
 }
 
 type typeChecker struct {
@@ -94,9 +94,9 @@ func (t *typeChecker) promise(i int) {
 		}
 	}
 	t.e.promised[i].out = out
-	if code.loop != nil {
-		l := *code.loop
-		t.e.promised[i].loop = &l
+	for _, l := range code.loops {
+		own := *l
+		t.e.promised[i].loops = append(t.e.promised[i].loops, &own)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // What is not there for an argument (self before an attempt) stays zero.
 type Scope struct {
 	Up        Upstream
-	Each      *Each           // of the instance; nil without for_each
+	Each      []Each          // of the instance, by loop, the outermost first; nil without for_each
 	Attempt   int             // attempt.number; 0 counts as 1
 	LastError *sdk.Error      // attempt.last_error; nil is null
 	Input     json.RawMessage // self.input
@@ -45,9 +45,9 @@ type Result struct {
 	Attempts int
 	Degraded bool
 
-	// Instances are those of a step with for_each, in order; their own
-	// Instances are nil. It is nil for a step without for_each, and for one
-	// that ended before it was expanded: its facets are then its own.
+	// Instances are those of a step with for_each, in order; where loops stand in
+	// loops they have Instances themselves. It is nil for a step without for_each,
+	// and for one that ended before it was expanded: its facets are then its own.
 	Instances []InstanceResult
 	List      bool // of Instances: the facets are lists, else objects
 }

@@ -97,8 +97,8 @@ func (r *reader) secrets() {
 func (r *reader) stepSecrets(s *Step, code *stepCode) {
 	r.noSecrets(code.when, inWhen)
 	r.noSecrets(code.salt, inSalt)
-	if code.loop != nil {
-		r.noSecrets(code.loop.x, inForEach)
+	for _, l := range code.loops {
+		r.noSecrets(l.x, inForEach)
 	}
 	r.noSecretsInRules(code.pre, inPrecondition)
 	r.noSecretsInRules(code.post, inPostcondition)

@@ -116,7 +116,7 @@ output "judged" {
 	if want := `{"inner":` + sub + `}`; ds.HasErrors() || string(got) != want {
 		t.Errorf("the output is\n%s, want\n%s%s", got, want, explain(ds))
 	}
-	x, ds := e.ForEach(stepNamed(t, w, "step.inside"), Scope{Up: up})
+	x, ds := e.ForEach(stepNamed(t, w, "step.inside"), 0, Scope{Up: up})
 	if ds.HasErrors() || len(x.Each) != 2 || string(x.Each[0].Value) != sub {
 		t.Errorf("the elements are %v%s", x.Each, explain(ds))
 	}

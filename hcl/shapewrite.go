@@ -223,7 +223,7 @@ func (w *jsonWriter) each(s *shape, only *step) {
 		if !w.f.spend(e.SrcRange, 1, 0) {
 			return
 		}
-		in := jsonWriter{f: w.f.within(s.x, Scope{Up: p.of(k), Each: &all.Each[k]}, true)}
+		in := jsonWriter{f: w.f.within(s.x, e.sub.scope(w.f.scope, &p, &all, k), true)}
 		raw, ds := in.text(s.items[0])
 		w.f.after(in.f)
 		switch {

@@ -15,16 +15,24 @@ import (
 // names the instance of the same key; outside, eachExpr puts what the instances
 // gave together.
 
-// repeated is the sub-workflow with for_each that the files stand in; nil without
-// one. There is at most one.
-func (s *fileSet) repeated() *subflow {
-	for s != nil && s.sub != nil {
+// repeated lists the sub-workflows with for_each that the files stand in, outermost
+// first.
+func (s *fileSet) repeated() (subs []*subflow) {
+	for ; s.sub != nil; s = s.sub.around {
 		if s.sub.loop != nil {
-			return s.sub
+			subs = append(subs, s.sub)
 		}
-		s = s.sub.around
 	}
-	return nil
+	slices.Reverse(subs)
+	return subs
+}
+
+// loopsAround are the for_each of those.
+func (s *fileSet) loopsAround() (loops []*loop) {
+	for _, sub := range s.repeated() {
+		loops = append(loops, sub.loop)
+	}
+	return loops
 }
 
 // loopOf is the sub-workflow whose for_each local i holds; nil for another local.
@@ -35,16 +43,6 @@ func (p *program) loopOf(i int) *subflow {
 		}
 	}
 	return nil
-}
-
-// twice reports a for_each inside of a sub-workflow that has one.
-func (r *reader) twice(b *block, address string) bool {
-	around := r.repeated()
-	if around == nil {
-		return false
-	}
-	r.ds.errorf("nested-for-each", b.attrs["for_each"].NameRange, "Second for_each", "%s is inside of %s, which has a for_each itself, and an instance has one key. Give %[2]s the elements of both, for example with flatten([for a in … : [for b in a : {…}]]), or have one step do the inner work.", address, around.address())
-	return true
 }
 
 // place is the place in a step whose work is another workflow.
@@ -69,11 +67,11 @@ func (s *subflow) after(x *expression) *expression {
 
 // noEach reports what is the same for all instances and names one.
 func (r *reader) noEach(x *expression, at place) {
-	if x == nil || !x.each {
+	if x == nil || x.each == 0 {
 		return
 	}
 	for _, ref := range x.uses {
-		if ref.kind == refLocal && r.p.locals[ref.index].expr != nil && r.p.locals[ref.index].expr.each {
+		if ref.kind == refLocal && r.p.locals[ref.index].expr != nil && r.p.locals[ref.index].expr.each > 0 {
 			r.ds.errorf("reference-not-allowed", ref.SrcRange, "Reference is not allowed here", "%s has another value for each instance of the sub-workflow and cannot be used in %s, which is the same for all. Pass the value through a step's input.", ref.text, at.what)
 		}
 	}
@@ -84,13 +82,43 @@ func (r *reader) noEach(x *expression, at place) {
 func (r *reader) pairs(s *Step, code *stepCode) {
 	around := code.set.repeated()
 	for k := range s.Facets {
-		ofEach := k >= s.WhenFacets && k < s.WhenFacets+s.EachFacets
-		s.Facets[k].Paired = around != nil && !ofEach && r.p.steps[s.Facets[k].Step].set.repeated() == around
-		s.EachWhen = s.EachWhen || k < s.WhenFacets && s.Facets[k].Paired
+		f := &s.Facets[k]
+		for l, other := range r.p.steps[f.Step].set.repeated() {
+			if l < len(around) && around[l] == other {
+				f.Shared = l + 1
+			}
+		}
+		if k < s.WhenFacets {
+			s.WhenDepth = max(s.WhenDepth, f.Shared)
+		}
 	}
-	s.EachWhen = s.EachWhen || code.when != nil && code.when.each
-	if around != nil && around.concurrency > 0 {
-		s.Around, s.AroundLimit = slices.Index(r.p.subs, around)+1, around.concurrency
+	if code.when != nil {
+		s.WhenDepth = max(s.WhenDepth, code.when.each)
+	}
+	for l, sub := range around {
+		if sub.concurrency > 0 {
+			s.Loops[l].Sub, s.Loops[l].Limit = slices.Index(r.p.subs, sub)+1, sub.concurrency
+		}
+	}
+	r.follow(s, code)
+}
+
+// follow notes which loops of a step are nothing but another's output, so that
+// instances are paired with its: unless they need the whole of it besides.
+func (r *reader) follow(s *Step, code *stepCode) {
+	at := s.WhenFacets
+	for l := range s.Loops {
+		end := at + s.Loops[l].Facets
+		lead := r.p.pair(code.loops[l])
+		if lead >= 0 && len(r.p.steps[lead].loops) == len(r.p.steps[lead].set.repeated())+1 {
+			of := func(f FacetRef) bool { return f.Step == lead }
+			if !slices.ContainsFunc(s.Facets[:at], of) && !slices.ContainsFunc(s.Facets[end:], of) {
+				for k := at; k < end; k++ {
+					s.Facets[k].Follows = l + 1
+				}
+			}
+		}
+		at = end
 	}
 }
 
@@ -145,7 +173,7 @@ func (e *eachExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) 
 		}
 		l := e.sub.loop
 		if f.e.promised != nil {
-			l = f.e.promised[e.sub.steps[0]].loop
+			l = f.e.promised[e.sub.steps[0]].loops[e.sub.around.names.depth]
 		}
 		return cty.UnknownVal(l.collection(v.Type().WithoutOptionalAttributesDeep()).WithoutOptionalAttributesDeep()), nil
 	}
@@ -159,7 +187,7 @@ func (e *eachExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) 
 		if !f.spend(e.SrcRange, 1, 0) {
 			return cty.DynamicVal, nil
 		}
-		v, hd := f.inside(x, Scope{Up: p.of(k), Each: &all.Each[k]})
+		v, hd := f.inside(x, e.sub.scope(f.scope, &p, &all, k))
 		switch {
 		case f.limit != "":
 			return cty.DynamicVal, nil
@@ -175,6 +203,13 @@ func (e *eachExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) 
 	out := gathered(vals, &all)
 	f.size(e.SrcRange, out)
 	return out, nil
+}
+
+// scope is that of instance k of a sub-workflow, in a scope around it.
+func (s *subflow) scope(around Scope, p *picker, all *Expansion, k int) Scope {
+	each := make([]Each, 0, s.around.names.depth+1)
+	each = append(each, around.Each[:s.around.names.depth]...)
+	return Scope{Up: p.of(k), Each: append(each, all.Each[k])}
 }
 
 // inside evaluates x in a scope of its own, on the account of f.
@@ -208,6 +243,11 @@ func gathered(vals []cty.Value, all *Expansion) cty.Value {
 			elem = v.Type()
 		case !elem.Equals(v.Type()):
 			elem = cty.DynamicPseudoType
+		}
+	}
+	if elem == cty.NilType && len(vals) > 0 {
+		if same := vals[0].Type(); !slices.ContainsFunc(vals, func(v cty.Value) bool { return !v.Type().Equals(same) }) {
+			elem = same
 		}
 	}
 	uniform := elem != cty.NilType && elem != cty.DynamicPseudoType

@@ -33,7 +33,7 @@ func TestSubflowForEachIsExpanded(t *testing.T) {
 		s := &w.Steps[i]
 		line := fmt.Sprintf("%s %v", s.Address(), s.ForEach)
 		for k, f := range s.Facets {
-			line += " " + map[bool]string{true: "="}[f.Paired] + facetsOf(w, i)[k]
+			line += " " + strings.Repeat("=", f.Shared) + facetsOf(w, i)[k]
 		}
 		got = append(got, line)
 	}
@@ -59,7 +59,7 @@ func TestSubflowForEachValues(t *testing.T) {
 	e := w.Evaluator(mustBind(t, w), testRun)
 	read := stepNamed(t, w, "step.review[*]/step.read")
 	digest := func(value string) sdk.Digest {
-		d, ds := e.EachIdentity(read, &Each{Key: json.RawMessage(`"k"`), Value: json.RawMessage(value)})
+		d, ds := e.EachIdentity(read, []Each{{Key: json.RawMessage(`"k"`), Value: json.RawMessage(value)}})
 		if ds.HasErrors() {
 			t.Fatal(explain(ds))
 		}
@@ -69,7 +69,7 @@ func TestSubflowForEachValues(t *testing.T) {
 	if a != digest(`{"at":2,"text":"a"}`) || a == digest(`{"text":"b","at":1}`) || a.IsZero() {
 		t.Error("not exactly each.value.text counts")
 	}
-	in, ds := e.Input(read, Scope{Each: &Each{Key: json.RawMessage(`"k"`), Value: json.RawMessage(`{"text":"` + text + `"}`)}})
+	in, ds := e.Input(read, Scope{Each: []Each{{Key: json.RawMessage(`"k"`), Value: json.RawMessage(`{"text":"` + text + `"}`)}}})
 	if want := `{"lang":"en","text":"` + text + `"}`; ds.HasErrors() || string(in) != want {
 		t.Errorf("the input is %s, want %s%s", in, want, explain(ds))
 	}
@@ -110,7 +110,7 @@ step "s" {
 	e := w.Evaluator(mustBind(t, w), RunInfo{Key: []byte("k"), Secret: func(int) (string, bool, error) { return "hidden", true, nil }})
 	step := stepNamed(t, w, "step.s[*]/step.a")
 	key := func(value string) string {
-		in, ds := e.KeyInput(step, nil, Scope{Each: &Each{Key: json.RawMessage("0"), Value: json.RawMessage(value)}})
+		in, ds := e.KeyInput(step, nil, Scope{Each: []Each{{Key: json.RawMessage("0"), Value: json.RawMessage(value)}}})
 		if ds.HasErrors() {
 			t.Fatal(explain(ds))
 		}

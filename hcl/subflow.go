@@ -152,7 +152,7 @@ func made(node hclsyntax.Expression, at hclv2.Range, uses []*refExpr) *expressio
 func (r *reader) declareSubflow(b *block) {
 	sub := &subflow{name: r.p.stepName(b.name), b: b, around: r.fileSet, gate: -1, whole: -1,
 		input: map[string]*boundArg{}, facets: map[sdk.Facet]int{}, results: map[string]int{}}
-	if e := b.expr("for_each"); e != nil && !r.twice(b, sub.address()) {
+	if e := b.expr("for_each"); e != nil {
 		sub.loop, sub.each = &loop{text: r.sourceText(e)}, r.p.newLocal(sub.address()+".for_each", e.Range(), nil)
 	}
 	r.p.subs = append(r.p.subs, sub)
@@ -193,8 +193,9 @@ func (r *reader) openSubflow(sub *subflow) {
 	}
 	names := newScope()
 	names.prefix, names.bound, names.valid = sub.name+"/", true, map[int]int{}
-	if names.paired = r.p.paired || sub.loop != nil; sub.loop != nil {
+	if names.depth = r.p.depth; sub.loop != nil {
 		names.prefix = sub.name + AllInstances + "/"
+		names.depth++
 	}
 	if rel, err := filepath.Rel(r.p.dir, dir); err == nil && rel != "." {
 		names.base = rel

@@ -339,7 +339,6 @@ func TestSubflowMistakes(t *testing.T) {
 		"argument":                 {sub("timeout = \"1s\""), reviewChild, "invalid-subflow", "Write it in the steps of step.review"},
 		"block":                    {sub("retry { on = [timeout] }"), reviewChild, "invalid-subflow", "retry belongs to a step"},
 		"both":                     {sub("uses = plugin.p.run"), reviewChild, "invalid-subflow", "exactly one of uses and workflow"},
-		"for_each twice":           {sub("for_each = [1]"), strings.Replace(reviewChild, "step \"read\" {", "step \"read\" {\n  for_each = [2]", 1), "nested-for-each", "step.review, which has a for_each itself"},
 		"nothing to repeat":        {sub("for_each = [1]"), childHeader + "variable \"text\" {}\noutput \"verdict\" { value = var.text }\n", "invalid-subflow", "has no steps"},
 		"each of a step":           {sub("for_each = [1]"), strings.Replace(reviewChild, "lang = var.lang", "lang = each.key", 1), "reference-not-allowed", "this step has none"},
 		"each in config":           {strings.Replace(sub("for_each = [\"a\"]"), "\"x\"", "each.value", 1), strings.Replace(reviewChild, "{ source = \"./c.wasm\" }", "{\n  config = { t = var.text }\n  source = \"./c.wasm\"\n}", 1), "reference-not-allowed", "another value for each instance"},
@@ -417,18 +416,18 @@ output "words" { value = step.do.output }
 	up := func(int) Result {
 		return Result{State: sdk.Succeeded, Output: json.RawMessage(`["` + text + `"]`), Attempts: 1}
 	}
-	x, ds := e.ForEach(stepNamed(t, w, "step.first/step.do"), Scope{Up: up})
+	x, ds := e.ForEach(stepNamed(t, w, "step.first/step.do"), 0, Scope{Up: up})
 	if ds.HasErrors() || len(x.Each) != 1 || string(x.Each[0].Value) != `"`+text+`"` {
 		t.Errorf("the instances are %v%s", x.Each, explain(ds))
 	}
-	x, ds = e.ForEach(stepNamed(t, w, "step.second/step.do"), Scope{Up: up})
+	x, ds = e.ForEach(stepNamed(t, w, "step.second/step.do"), 0, Scope{Up: up})
 	if ds.HasErrors() || len(x.Each) != 2 || !x.List {
 		t.Errorf("the instances are %v%s", x.Each, explain(ds))
 	}
 	numbers := func(int) Result {
 		return Result{State: sdk.Succeeded, Output: json.RawMessage(`{"a":1}`), Attempts: 1}
 	}
-	if _, ds = e.ForEach(stepNamed(t, w, "step.first/step.do"), Scope{Up: numbers}); !hasCode(ds, "wrong-type") {
+	if _, ds = e.ForEach(stepNamed(t, w, "step.first/step.do"), 0, Scope{Up: numbers}); !hasCode(ds, "wrong-type") {
 		t.Errorf("an object for a list is taken:%s", explain(ds))
 	}
 }

@@ -121,17 +121,16 @@ type Step struct {
 	Facets                            []FacetRef
 	WhenFacets, EachFacets, KeyFacets int
 
-	HasWhen  bool
-	EachWhen bool // `when` names each, or an instance: it is judged for each instance
-	ForEach  bool
-	// Pair is the step Y when for_each is nothing but step.Y.output, directly
-	// or by way of locals, and Y has a for_each itself: instance k needs
-	// instance k of Y and no other. Else it is -1.
-	Pair int
+	HasWhen bool
+	// WhenDepth is the number of loops of which `when` names each, or instances:
+	// it is judged once for each instance of these.
+	WhenDepth int
+	ForEach   bool
+	// Loops are those that make its instances: of the sub-workflows with for_each
+	// that it stands in, the outermost first, then its own.
+	Loops []Loop
 
-	Concurrency                   int           // attempts of its instances at once; 0 = the run's
-	Around                        int           // the sub-workflow with for_each and concurrency that it stands in, from 1; 0 = none
-	AroundLimit                   int           // instances of that under way at once
+	Concurrency                   int           // attempts of its instances at once, of one for_each; 0 = the run's
 	Timeout                       time.Duration // of one attempt; 0 = the manifest's, else the host's default
 	SkipOnFailure                 bool          // on_failure = skip, or FallsBack
 	FallsBack                     string        // the sub-workflow around it whose fallback answers when it fails; "" for none
@@ -189,10 +188,20 @@ type FacetRef struct {
 	Facet sdk.Facet
 	Kind  RefKind
 	Order bool // from depends_on: its value is not used, only its digest
-	// Paired says that both steps are in one sub-workflow with for_each: an
-	// instance names that of the same key, and waits for no other.
-	Paired bool
-	Range  Range
+	// Shared is how many sub-workflows with for_each both steps stand in: an
+	// instance names that with the same first keys, and waits for no other.
+	Shared int
+	// Follows is the loop, from 1, whose for_each is nothing but this output,
+	// directly or by way of locals: besides, the key of that loop is the one of the
+	// instance that is named, in its own loop. 0 for none.
+	Follows int
+	Range   Range
+}
+
+// Loop is a for_each that a step stands in.
+type Loop struct {
+	Facets     int // how many of the step's facets belong to it
+	Sub, Limit int // the sub-workflow with concurrency whose for_each it is, from 1, and how many of its instances may be under way; 0 for none
 }
 
 // Retry is one retry block with its defaults filled in.

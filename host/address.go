@@ -8,25 +8,38 @@ import (
 )
 
 // named finds steps by address ("step.a", or short "a"). That of a sub-workflow is
-// that of all steps inside.
-func (f *Flow) named(address string) (is []int32, err error) {
+// that of all steps inside. loops says of each how many loops the address has.
+func (f *Flow) named(address string) (is []int32, loops []int, err error) {
 	full := hcl.FullAddress(address)
-	plain := strings.ReplaceAll(full, hcl.AllInstances, "")
+	wanted := strings.Split(full, "/")
 	var names []string
 	for i := range f.steps {
 		own := f.steps[i].address
-		switch bare := strings.ReplaceAll(own, hcl.AllInstances, ""); {
-		case own == full, bare == full:
-			return []int32{int32(i)}, nil
-		case strings.HasPrefix(bare, plain+"/") && (full == plain || strings.HasPrefix(own, full+"/")):
-			is = append(is, int32(i))
-		}
 		names = append(names, own)
+		parts := strings.Split(own, "/")
+		if len(parts) < len(wanted) {
+			continue
+		}
+		n, fits := 0, true
+		for k, w := range wanted {
+			bare := strings.TrimSuffix(parts[k], hcl.AllInstances)
+			if bare != parts[k] {
+				n++
+			}
+			fits = fits && (w == parts[k] || w == bare)
+		}
+		switch {
+		case !fits:
+		case len(parts) == len(wanted):
+			return []int32{int32(i)}, []int{len(f.steps[i].Loops)}, nil
+		default:
+			is, loops = append(is, int32(i)), append(loops, n)
+		}
 	}
 	if is == nil {
-		return nil, &UsageError{fmt.Sprintf("workflow %q has no step %q.%s", f.wf.Name, address, hcl.DidYouMean(full, names))}
+		return nil, nil, &UsageError{fmt.Sprintf("workflow %q has no step %q.%s", f.wf.Name, address, hcl.DidYouMean(full, names))}
 	}
-	return is, nil
+	return is, loops, nil
 }
 
 // only is the one step that an address names, and the instance; "" for the step.
@@ -57,13 +70,17 @@ func (f *Flow) units(addresses []string) ([]int32, map[int32]map[string]bool, er
 		if err != nil {
 			return nil, nil, err
 		}
-		found, err := f.named(step)
+		found, loops, err := f.named(step)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, i := range found {
-			if name != "" && !f.steps[i].ForEach {
-				return nil, nil, &UsageError{fmt.Sprintf("%s has no for_each and no instances; name it without [%s]", f.steps[i].address, name)}
+		for k, i := range found {
+			switch n := len(hcl.InstanceKeys(name)); {
+			case n == 0 || n <= loops[k]:
+			case loops[k] == 0:
+				return nil, nil, &UsageError{fmt.Sprintf("%s has no for_each and no instances; name it without [%s]", hcl.FullAddress(step), name)}
+			default:
+				return nil, nil, &UsageError{fmt.Sprintf("%s is in as many loops as have %d keys, and %s has %d", hcl.FullAddress(step), loops[k], a, n)}
 			}
 			was, twice := names[i]
 			switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
+	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -105,7 +106,7 @@ func (h *Host) nothingToRun(s *session, in inputs, partial bool) (*Result, error
 	defer r.close()
 	for i := range s.plan.Len() {
 		if hd := s.plan.Step(int32(i)).Head; hd != nil {
-			r.reused(unit{int32(i), -1}, hd, false)
+			r.reused(whole(int32(i)), hd, false)
 		}
 	}
 	outs, err := r.evaluateOutputs()
@@ -210,7 +211,7 @@ func (r *run) finish() (*Result, error) {
 	keep(r.results)
 	for _, f := range r.fanouts {
 		if f != nil {
-			keep(f.results)
+			f.every(func(f *fanout) { keep(f.results) })
 		}
 	}
 	last := r.batchOf(func(b *checkpoint.Batch) {
@@ -243,10 +244,10 @@ func (r *run) tellEnded() error {
 	if r.s.ended == nil {
 		return nil
 	}
-	up := &upstream{r: r, of: unit{-1, -1}}
+	up := &upstream{r: r, of: whole(-1)}
 	for i := range r.results {
-		up.name(int32(i), sdk.FacetOutput, false)
-		up.name(int32(i), sdk.FacetStatus, false)
+		up.name(&recovery.Ref{Step: int32(i), Facet: sdk.FacetOutput})
+		up.name(&recovery.Ref{Step: int32(i), Facet: sdk.FacetStatus})
 	}
 	r.s.ended(up.result)
 	return up.err
@@ -260,9 +261,9 @@ func (r *run) evaluateOutputs() ([]Output, error) {
 	for k := range f.wf.Outputs {
 		o := &f.wf.Outputs[k]
 		outs[k].Name, outs[k].Sensitive = o.Name, o.Sensitive
-		up := &upstream{r: r, of: unit{-1, -1}}
+		up := &upstream{r: r, of: whole(-1)}
 		for _, ref := range o.Facets {
-			up.name(int32(ref.Step), ref.Facet, false)
+			up.name(&recovery.Ref{Step: int32(ref.Step), Facet: ref.Facet})
 			if r.results[ref.Step].undone && outs[k].Unavailable == "" {
 				outs[k].Unavailable = f.steps[ref.Step].address + " was undone"
 			}

@@ -326,7 +326,7 @@ func (r *run) attributes(w *work) []checkpoint.AttributeDigest {
 // parts names the parts of w's local key, for differences.
 func (r *run) parts(w *work) []checkpoint.NamedDigest {
 	ps := r.s.parts[w.step]
-	if w.inst < 0 {
+	if w.unit.among == nil {
 		return ps
 	}
 	ps = slices.DeleteFunc(slices.Clone(ps), func(p checkpoint.NamedDigest) bool { return p.Name == "for_each" })

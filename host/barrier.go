@@ -15,12 +15,9 @@ func (m *machine) mustHold(i int32) bool {
 
 // base is the newest result with effects directly above i.
 func (m *machine) base(i int32) (seq checkpoint.Seq) {
-	step, of := m.step(i), m.place(i)
-	for _, u := range m.g.Upstream(step) {
-		seq = max(seq, m.effects[u])
-		if f := m.fan(u); f != nil && of >= 0 && of < f.n { // a paired one is read before its step has ended
-			seq = max(seq, m.effects[f.base+of])
-		}
+	refs := m.g.AllRefs(m.step(i))
+	for k := range refs { // an instance is read before its step has ended
+		seq = max(seq, m.effects[refs[k].Step], m.effects[m.named(&refs[k], i)])
 	}
 	return seq
 }

@@ -3,6 +3,8 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -21,12 +23,6 @@ import (
 type recorded struct {
 	mu   sync.Mutex
 	fans map[int32]*fanout
-}
-
-// knownFanout is the instances of a step, read from its record.
-type knownFanout struct {
-	step int32
-	f    *fanout
 }
 
 // beside reads the instances of the steps beside that of w that the plan takes.
@@ -56,7 +52,7 @@ func (r *run) take(w *work, step int32, hd *checkpoint.Head) error {
 		}
 		r.recorded.fans[step] = f
 	}
-	w.known = append(w.known, knownFanout{step, f})
+	w.known = append(w.known, f)
 	return nil
 }
 
@@ -66,7 +62,7 @@ func (r *run) recordedFan(step int32, hd *checkpoint.Head) (*fanout, error) {
 	if err != nil {
 		return nil, &storeError{fmt.Errorf("record of %s: %w", address, err)}
 	}
-	data, err := r.outputs.get(unit{step, -1}, hd.Data)
+	data, err := r.outputs.get(whole(step), hd.Data)
 	if err != nil {
 		return nil, &storeError{fmt.Errorf("output of %s: %w", address, err)}
 	}
@@ -74,62 +70,121 @@ func (r *run) recordedFan(step int32, hd *checkpoint.Head) (*fanout, error) {
 	if info == nil {
 		return nil, &storeError{fmt.Errorf("record of %s does not say how its instances ended", address)}
 	}
-	f := &fanout{list: info.List, recorded: true}
-	var parts []json.RawMessage
-	var keys []json.RawMessage
-	if info.List {
-		err = json.Unmarshal(data, &parts)
-	} else {
-		var members map[string]json.RawMessage
-		err = json.Unmarshal(data, &members)
-		for _, key := range objectKeys(data) {
-			var name string
-			if err = json.Unmarshal(key, &name); err == nil {
-				keys, parts = append(keys, key), append(parts, members[name])
-			}
+	f, err := stored(whole(step), info, data, func(u unit, part json.RawMessage, res *result) (err error) {
+		if res.output, err = checkpoint.ValueDigest(part); err == nil {
+			r.outputs.put(u, part, false)
 		}
-	}
-	if err == nil && len(parts) != info.Count {
-		err = fmt.Errorf("it has %d elements for %d instances", len(parts), info.Count)
-	}
+		return err
+	})
 	if err != nil {
 		return nil, &storeError{fmt.Errorf("output of %s: %w", address, err)}
-	}
-	f.results = make([]result, len(parts))
-	f.each = make([]hcl.Each, len(parts))
-	f.in = make([]recovery.Instance, len(parts))
-	f.when, f.attempts = make([]bool, len(parts)), make([]int32, len(parts))
-	for k, in := range storedInstances(info, keys) {
-		if f.each[k].Key = in.Key; info.List {
-			f.each[k].Key = json.RawMessage(strconv.Itoa(k))
-		}
-		f.in[k].Name = hcl.InstanceName(f.each[k].Key)
-		res := result{state: in.State, err: in.Error, attempts: int32(in.Attempts), degraded: in.Degraded}
-		if in.State == sdk.Succeeded {
-			if res.output, err = checkpoint.ValueDigest(parts[k]); err != nil {
-				return nil, &storeError{fmt.Errorf("output of %s: %w", hcl.InstanceAddress(address, f.in[k].Name), err)}
-			}
-			r.outputs.put(unit{step, int32(k)}, parts[k], false)
-		}
-		f.results[k] = res
 	}
 	return f, nil
 }
 
-// knows makes the instances that w has read from records known, and says how they
-// ended. For the loop.
-func (r *run) knows(w *work) (fans []knownFan) {
-	for _, known := range w.known {
-		if r.fanouts[known.step] != nil {
+// stored is the instances of u as its record says that they have ended. data is the
+// output of u, of which see is given the part of each that succeeded; see may be nil.
+func stored(u unit, info *checkpoint.Instances, data json.RawMessage, see func(unit, json.RawMessage, *result) error) (*fanout, error) {
+	keys, parts := info.Keys, make([]json.RawMessage, info.Count)
+	if !info.List && keys == nil {
+		keys = objectKeys(data)
+	}
+	var err error
+	switch {
+	case len(data) == 0, string(data) == "null": // it has no output
+	case info.List:
+		err = json.Unmarshal(data, &parts)
+	default:
+		var members map[string]json.RawMessage
+		err = json.Unmarshal(data, &members)
+		parts = parts[:0]
+		for _, key := range keys {
+			var name string
+			if err == nil {
+				err = json.Unmarshal(key, &name)
+			}
+			parts = append(parts, members[name])
+		}
+	}
+	if err == nil && (len(parts) != info.Count || !info.List && len(keys) != info.Count) {
+		err = fmt.Errorf("it has %d elements for %d instances", len(parts), info.Count)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &fanout{of: u, depth: u.depth() + 1, list: info.List, recorded: true, each: make([]hcl.Each, info.Count), in: make([]recovery.Instance, info.Count)}
+	f.room(info.Count, false)
+	for k := range parts {
+		f.results[k] = result{state: sdk.Succeeded, attempts: 1}
+		if f.each[k].Key = json.RawMessage(strconv.Itoa(k)); !info.List {
+			f.each[k].Key = keys[k]
+		}
+		f.in[k].Name = hcl.InnerName(u.name(), hcl.InstanceName(f.each[k].Key))
+	}
+	for _, o := range info.Others {
+		if o.Index >= len(parts) {
 			continue
 		}
-		r.fanouts[known.step] = known.f
-		fan := knownFan{step: known.step, states: make([]sdk.State, len(known.f.results))}
-		for k := range known.f.results {
-			r.units = append(r.units, unit{known.step, int32(k)})
-			fan.states[k] = known.f.results[k].state
+		f.results[o.Index] = result{state: o.State, err: o.Error, attempts: int32(o.Attempts), degraded: o.Degraded}
+		if o.Instances != nil {
+			if f.below == nil {
+				f.below = make([]*fanout, info.Count)
+			}
+			if f.below[o.Index], err = stored(f.unit(o.Index), o.Instances, parts[o.Index], see); err != nil {
+				return nil, err
+			}
+			f.results[o.Index].facets = f.below[o.Index].facets()
 		}
-		fans = append(fans, fan)
+	}
+	for k := range parts {
+		if see != nil && f.results[k].state == sdk.Succeeded {
+			if err := see(f.unit(k), parts[k], &f.results[k]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}
+
+// objectKeys lists the keys of an object in their order.
+func objectKeys(data json.RawMessage) (keys []json.RawMessage) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		key, _ := sdk.Marshal(name)
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// knows makes the instances that w has read from records known, and says how they
+// ended. For the loop.
+func (r *run) knows(w *work) (fans []*knownFan) {
+	for _, f := range w.known {
+		if r.fanouts[f.of.step] == nil {
+			r.fanouts[f.of.step] = f
+			fans = append(fans, r.enter(f))
+		}
 	}
 	return fans
+}
+
+// enter gives the machine's next nodes to the instances in f.
+func (r *run) enter(f *fanout) *knownFan {
+	fan := &knownFan{step: f.of.step, states: make([]sdk.State, len(f.results))}
+	for k := range f.results {
+		r.units = append(r.units, f.unit(k))
+		fan.states[k] = f.results[k].state
+	}
+	for k := range f.below {
+		if fan.below == nil {
+			fan.below = make([]*knownFan, len(f.below))
+		}
+		if f.below[k] != nil {
+			fan.below[k] = r.enter(f.below[k])
+		}
+	}
+	return fan
 }

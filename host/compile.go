@@ -44,7 +44,6 @@ type flowStep struct {
 	reuse     recovery.Reuse
 	volatile  bool // its output is not kept
 	sanitizer *checkpoint.Sanitizer
-	follows   int32 // the step whose instances this one's are paired with; -1: it evaluates its own for_each
 	// In a sub-workflow with for_each, its instances name those of the same key of
 	// the steps beside it, and some may name its own.
 	beside []int32
@@ -287,13 +286,8 @@ func (f *Flow) link() (err error) {
 		if fs.grant.changes() {
 			fs.effects = max(fs.effects, sdk.EffectsWrite)
 		}
-		fs.follows = -1
 		for k := range rs {
-			switch ofEach := k >= s.WhenFacets && k < s.WhenFacets+s.EachFacets; {
-			case !rs[k].Paired:
-			case ofEach:
-				fs.follows = rs[k].Step
-			default:
+			if rs[k].Shared > 0 {
 				fs.beside = append(fs.beside, rs[k].Step)
 				f.steps[rs[k].Step].ahead = true
 			}
@@ -348,22 +342,12 @@ func (f *Flow) persist() {
 	}
 }
 
-// refs are the facets that s names. Where its for_each is nothing but another's
-// output, instances are paired, unless they need the whole of it besides.
+// refs are the facets that s names.
 func refs(s *hcl.Step) []recovery.Ref {
 	kinds := [...]recovery.RefKind{hcl.Hard: recovery.Hard, hcl.Optional: recovery.Optional, hcl.Soft: recovery.Soft}
 	rs := make([]recovery.Ref, len(s.Facets))
-	whole := false
 	for k, r := range s.Facets {
-		rs[k] = recovery.Ref{Step: int32(r.Step), Facet: r.Facet, Kind: kinds[r.Kind], Order: r.Order}
-		ofEach := k >= s.WhenFacets && k < s.WhenFacets+s.EachFacets
-		rs[k].Paired = r.Paired || ofEach && s.ForEach && r.Step == s.Pair
-		whole = whole || !ofEach && r.Step == s.Pair
-	}
-	if whole {
-		for k := range rs {
-			rs[k].Paired = s.Facets[k].Paired
-		}
+		rs[k] = recovery.Ref{Step: int32(r.Step), Facet: r.Facet, Kind: kinds[r.Kind], Order: r.Order, Shared: int32(r.Shared), Follows: int32(r.Follows)}
 	}
 	return rs
 }

@@ -68,8 +68,9 @@ func (s *session) resume(ctx context.Context) error {
 	s.policies = make([]stepPolicy, len(s.f.steps))
 	for i := range s.f.steps {
 		st := &s.f.steps[i]
-		s.policies[i] = stepPolicy{Effects: st.effects, Retry: retries(st.Retry), HasWhen: st.HasWhen,
-			ForEach: st.ForEach, EachWhen: st.EachWhen, Beside: len(st.beside) > 0, Concurrency: int32(st.Concurrency), Pool: int32(st.Around), PoolLimit: int32(st.AroundLimit), SkipOnFailure: st.SkipOnFailure}
+		s.policies[i] = stepPolicy{Effects: st.effects, Retry: retries(st.Retry), HasWhen: st.HasWhen, Loops: int32(len(st.Loops)), WhenDepth: int32(st.WhenDepth),
+			Deep: len(st.beside) > 0 || len(st.Loops) > 1, Concurrency: int32(st.Concurrency), SkipOnFailure: st.SkipOnFailure}
+		s.policies[i].loops(st.Loops)
 		for k := range st.Fallbacks {
 			s.policies[i].Fallbacks = append(s.policies[i].Fallbacks, st.Fallbacks[k].On)
 		}
@@ -201,7 +202,7 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, intents
 			delete(s.past.reshaped, in.Step)
 		}
 		i, has := steps[in.Step]
-		reshaped := has && s.f.steps[i].ForEach != (in.Instance != "")
+		reshaped := has && len(s.f.steps[i].Loops) != len(hcl.InstanceKeys(in.Instance))
 		same := has && !reshaped && (in.Local.IsZero() || in.Local == s.local(i, in.Instance))
 		var end *checkpoint.Head
 		if k := slices.IndexFunc(ended[address], func(hd *checkpoint.Head) bool {
@@ -312,7 +313,7 @@ func (s *session) block() {
 // blockedNow is why w must not start without a person; nil if it may.
 func (r *run) blockedNow(w *work) *sdk.Error {
 	s, st := r.s, r.step(w)
-	if w.inst < 0 {
+	if w.unit.among == nil {
 		return r.blocked[w.step]
 	}
 	address := r.address(w.unit)

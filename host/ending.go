@@ -11,7 +11,7 @@ import (
 func (m *machine) workEnded(s signal) {
 	i := s.node
 	for _, f := range s.known {
-		m.known(f.step, f.states)
+		m.known(f.step, f)
 	}
 	switch s.end {
 	case endResult, endSkipped:
@@ -29,11 +29,7 @@ func (m *machine) workEnded(s signal) {
 		m.state[i], m.stage[i] = sdk.Pending, stageWaiting
 		m.stopped(i)
 		m.unmetWhen[i] = whenMet
-		if m.isStep(i) {
-			m.consider(i)
-		} else {
-			m.considerInstance(i)
-		}
+		m.consider(i)
 		m.settle()
 		return
 	case endWaits:
@@ -58,7 +54,7 @@ func (m *machine) workEnded(s signal) {
 	}
 	var delay time.Duration
 	block, next := -1, int32(0)
-	if !p.ForEach || !m.isStep(i) { // else its instances could not be made or put together, again and again
+	if !m.collects(i) { // else its instances could not be made or put together, again and again
 		switch {
 		case s.end == endUnready, s.err.Code == CodeCircuitOpen:
 			m.attempt[i]-- // none was made
@@ -125,7 +121,9 @@ func (m *machine) jitter(i int32) checkpoint.Fingerprint {
 	h := checkpoint.NewHasher("engine/jitter/1")
 	h.String(m.seed)
 	h.String(m.g.Address(m.step(i)))
-	h.Int(int(m.place(i)))
+	for l := range max(m.depth(i), 1) {
+		h.Int(int(m.key(i, l))) // -1 of a step
+	}
 	h.Int(int(m.attempt[i]))
 	return h.Sum()
 }

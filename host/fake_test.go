@@ -84,10 +84,17 @@ func (k *fake) flow() *Flow {
 			retry[n].Before-- // 0 is none here
 		}
 		st := hcl.Step{Name: s.name, StepType: "run", Facets: s.refs, KeyFacets: len(s.refs), WhenFacets: s.when, EachFacets: s.eachRefs,
-			HasWhen: s.when > 0 || s.cond != nil || s.eachWhen != nil, EachWhen: s.eachWhen != nil, ForEach: s.each != nil || s.pair, Pair: -1,
+			HasWhen: s.when > 0 || s.cond != nil || s.eachWhen != nil, ForEach: s.each != nil || s.pair,
 			Concurrency: s.limit, SkipOnFailure: s.skip, Fallbacks: s.fallback, Retry: retry, Effects: s.effects, Volatile: s.volatile, TTL: s.ttl, Reuse: s.reuse}
-		if s.pair {
-			st.Pair = s.refs[0].Step
+		if st.ForEach {
+			st.Loops = []hcl.Loop{{Facets: s.eachRefs}}
+		}
+		if s.eachWhen != nil {
+			st.WhenDepth = 1
+		}
+		if first := 0; s.pair && !slices.ContainsFunc(s.refs[1:], func(r hcl.FacetRef) bool { return r.Step == s.refs[first].Step }) {
+			st.Facets = slices.Clone(s.refs)
+			st.Facets[first].Follows = 1
 		}
 		if s.undo {
 			st.Compensate = &hcl.Compensate{Use: hcl.Use{StepType: "undo"}}
@@ -159,7 +166,7 @@ func (k *fake) Identity(i int) (hcl.Identity, hcl.Diagnostics) {
 	return id, nil
 }
 
-func (k *fake) ForEach(i int, s hcl.Scope) (hcl.Expansion, hcl.Diagnostics) {
+func (k *fake) ForEach(i, _ int, s hcl.Scope) (hcl.Expansion, hcl.Diagnostics) {
 	if k.steps[i].each != nil {
 		return k.steps[i].each(s.Up), nil
 	}
@@ -184,14 +191,14 @@ func (k *fake) ForEach(i int, s hcl.Scope) (hcl.Expansion, hcl.Diagnostics) {
 	return x, nil
 }
 
-func (k *fake) EachIdentity(i int, e *hcl.Each) (sdk.Digest, hcl.Diagnostics) {
+func (k *fake) EachIdentity(i int, e []hcl.Each) (sdk.Digest, hcl.Diagnostics) {
 	if k.keyed {
-		return sdk.Sum(append(slices.Clone(e.Key), e.Value...)), nil
+		return sdk.Sum(append(slices.Clone(e[0].Key), e[0].Value...)), nil
 	}
-	return sdk.Sum(e.Value), nil
+	return sdk.Sum(e[0].Value), nil
 }
 
-func (k *fake) Salt(int, *hcl.Each) (sdk.Digest, hcl.Diagnostics)     { return sdk.Digest{}, nil }
+func (k *fake) Salt(int, []hcl.Each) (sdk.Digest, hcl.Diagnostics)    { return sdk.Digest{}, nil }
 func (k *fake) Precondition(int, hcl.Scope) (string, hcl.Diagnostics) { return "", nil }
 func (k *fake) Postcondition(i int, s hcl.Scope) (string, hcl.Diagnostics) {
 	return k.steps[i].post(s.Output), nil
@@ -212,7 +219,7 @@ func (k *fake) FallbackInput(int, int, hcl.Scope) (json.RawMessage, hcl.Diagnost
 
 func (k *fake) When(i int, s hcl.Scope) (bool, hcl.Diagnostics) {
 	if w := k.steps[i].eachWhen; w != nil {
-		return w(s.Each), nil
+		return w(&s.Each[0]), nil
 	}
 	return k.steps[i].cond(s.Up), nil
 }
@@ -224,7 +231,7 @@ func (k *fake) Input(i int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics) {
 	}
 	in := map[string]any{"def": def}
 	if s.Each != nil {
-		in["key"], in["value"] = s.Each.Key, s.Each.Value
+		in["key"], in["value"] = s.Each[0].Key, s.Each[0].Value
 	}
 	var ups []json.RawMessage
 	for n, r := range k.steps[i].refs {

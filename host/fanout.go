@@ -12,23 +12,88 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
-// unit is a step (inst -1) or one instance of it.
-type unit struct{ step, inst int32 }
+// unit is a step (among is nil) or an instance in a collection.
+type unit struct {
+	step, inst int32
+	among      *fanout
+}
 
-// fanout is a step with for_each in a run: its instances in the order of the
-// collection. The loop makes it known before any worker gets an instance;
-// after that its slices keep their length, and an element is written when its
-// instance has ended, before anybody who reads it is started.
+// whole is the unit of a step.
+func whole(step int32) unit { return unit{step: step, inst: -1} }
+
+// depth is of how many loops a unit has the key.
+func (u unit) depth() int {
+	if u.among == nil {
+		return 0
+	}
+	return u.among.depth
+}
+
+// around is the unit at a depth that u is in.
+func (u unit) around(depth int) unit {
+	for u.depth() > depth {
+		u = u.among.of
+	}
+	return u
+}
+
+// name is that of an instance, "" of a step.
+func (u unit) name() string {
+	if u.among == nil {
+		return ""
+	}
+	return u.among.in[u.inst].Name
+}
+
+// fanout is the instances of a step with for_each, or of one of its instances where
+// loops stand in loops, in the order of the collection. The loop makes it known
+// before any worker gets an instance; after that its slices keep their length, and an
+// element is written when its instance has ended, before anybody who reads it is
+// started.
 type fanout struct {
+	of       unit // what has these instances
+	depth    int  // of these
 	list     bool
 	recorded bool                // read from the record of the whole, which stands for them
 	each     []hcl.Each          // Value is nil where it is the output of the instance that is followed
+	follows  *recovery.Ref       // that instance
 	in       []recovery.Instance // Each of paired ones is only known when they are decided
 	when     []bool              // `when` was evaluated and true
 	results  []result
+	below    []*fanout                     // their own instances, once they are known; nil where they have none
 	attempts []int32                       // that earlier continuations of the run have made, followsSkipped or notAsked
 	left     int                           // of those that were not asked for
 	above    map[string]hcl.InstanceResult // by name: those of the stored collection it follows that were skipped
+}
+
+func (f *fanout) unit(k int) unit { return unit{f.of.step, int32(k), f} }
+
+// room makes room for n instances.
+func (f *fanout) room(n int, collections bool) {
+	f.when, f.results, f.attempts = make([]bool, n), make([]result, n), make([]int32, n)
+	if collections {
+		f.below = make([]*fanout, n)
+	}
+}
+
+// every calls do for f and all collections in it.
+func (f *fanout) every(do func(*fanout)) {
+	do(f)
+	for _, in := range f.below {
+		if in != nil {
+			in.every(do)
+		}
+	}
+}
+
+// total is how many instances there are that run, as far as they are known.
+func (f *fanout) total() (n int) {
+	f.every(func(in *fanout) {
+		if in.below == nil {
+			n += len(in.results)
+		}
+	})
+	return n
 }
 
 // maxCollection bounds in bytes what the outputs of one step's instances are
@@ -40,97 +105,142 @@ func (r *run) unit(node int32) unit {
 	if n := int32(len(r.results)); node >= n {
 		return r.units[node-n]
 	}
-	return unit{node, -1}
+	return whole(node)
 }
 
+// fan is the instances of u; nil while they are not known, and without any.
+func (r *run) fan(u unit) *fanout {
+	switch {
+	case u.among == nil:
+		return r.fanouts[u.step]
+	case u.among.below == nil:
+		return nil
+	}
+	return u.among.below[u.inst]
+}
+
+// setFan makes f the instances of what it is of.
+func (r *run) setFan(f *fanout) {
+	if u := f.of; u.among == nil {
+		r.fanouts[u.step] = f
+	} else {
+		u.among.below[u.inst] = f
+	}
+}
+
+// collects: u has instances, it does not run itself.
+func (r *run) collects(u unit) bool { return u.depth() < len(r.s.f.steps[u.step].Loops) }
+
 func (r *run) result(u unit) *result {
-	if u.inst < 0 {
+	if u.among == nil {
 		return &r.results[u.step]
 	}
-	return &r.fanouts[u.step].results[u.inst]
+	return &u.among.results[u.inst]
 }
 
 func (r *run) met(u unit) *bool {
-	if u.inst < 0 {
+	if u.among == nil {
 		return &r.conditionMet[u.step]
 	}
-	return &r.fanouts[u.step].when[u.inst]
+	return &u.among.when[u.inst]
 }
 
 func (r *run) step(w *work) *flowStep { return &r.s.f.steps[w.step] }
 
-// instance is the name of an instance as it stands in brackets, "" for a step.
-func (r *run) instance(u unit) string {
-	if u.inst < 0 {
-		return ""
-	}
-	return r.fanouts[u.step].in[u.inst].Name
-}
-
 func (r *run) address(u unit) string {
-	return hcl.InstanceAddress(r.s.f.steps[u.step].address, r.instance(u))
+	return hcl.InstanceAddress(r.s.f.steps[u.step].address, u.name())
 }
 
-// above is the stored instance that u follows, if that was skipped.
+// above is the stored instance that u, or what it is in, follows, if that was skipped.
 func (r *run) above(u unit) (hcl.InstanceResult, bool) {
-	if u.inst < 0 {
+	if u.among == nil {
 		return hcl.InstanceResult{}, false
 	}
-	in, ok := r.fanouts[u.step].above[r.instance(u)]
+	in, ok := u.among.above[u.name()]
 	return in, ok
 }
 
 // counted: u is one of the units that Counts counts.
 func (r *run) counted(u unit) bool {
-	f := r.fanouts[u.step]
-	return u.inst >= 0 || f == nil || f.recorded || len(f.each) == 0
+	f := r.fan(u)
+	return f == nil || f.recorded || len(f.each) == 0
 }
 
 // tried is how many attempts of u the run has made before this continuation.
 func (r *run) tried(u unit) int32 {
-	if u.inst < 0 {
+	if u.among == nil {
 		return r.s.policies[u.step].Attempt
 	}
-	return r.fanouts[u.step].attempts[u.inst]
+	return u.among.attempts[u.inst]
 }
 
-// elements evaluates for_each, or takes over the keys of the step whose
+// lead is the reference to what the instances of a collection follow; nil if they
+// follow nothing.
+func (r *run) lead(u unit) *recovery.Ref {
+	_, own := r.m.eachRefs(u.step, int32(u.depth()))
+	for k := range own {
+		if own[k].Follows > 0 {
+			return &own[k]
+		}
+	}
+	return nil
+}
+
+// elements evaluates for_each, or takes over the keys of the collection whose
 // instances this one's are paired with; nil where w has failed.
 func (r *run) elements(w *work) *fanout {
 	s, st := r.s, r.step(w)
-	f := &fanout{}
-	if lead := st.follows; lead >= 0 && r.fanouts[lead] != nil {
-		src := r.fanouts[lead]
+	f := &fanout{of: w.unit, depth: w.depth() + 1}
+	name := func(key json.RawMessage) string { return hcl.InnerName(w.name(), hcl.InstanceName(key)) }
+	if f.follows = r.lead(w.unit); f.follows != nil && r.fan(r.means(f.follows, w.unit)) != nil {
+		src := r.fan(r.means(f.follows, w.unit))
 		f.list, f.each, f.in = src.list, make([]hcl.Each, len(src.each)), make([]recovery.Instance, len(src.each))
 		for k := range src.each {
 			f.each[k].Key = src.each[k].Key
-			f.in[k] = recovery.Instance{Name: src.in[k].Name, Occurrence: src.in[k].Occurrence, Paired: true}
+			f.in[k] = recovery.Instance{Name: name(src.each[k].Key), Occurrence: r.occurrence(w.unit, src.in[k].Occurrence), Paired: true}
 		}
-	} else {
-		up := r.upstream(w.unit)
-		x, diags := s.eval.ForEach(int(w.step), hcl.Scope{Up: up.result})
-		if !w.evaluated(up, diags) {
-			return nil
-		}
-		f.list, f.each, f.in = x.List, x.Each, make([]recovery.Instance, len(x.Each))
-		seen := make(map[sdk.Digest]int, len(x.Each))
-		for k := range x.Each {
-			d, diags := s.eval.EachIdentity(int(w.step), &x.Each[k])
-			if !w.evaluated(nil, diags) {
+		return f
+	}
+	each, err := r.each(w.unit)
+	if err != nil {
+		w.fatal = err
+		return nil
+	}
+	up := r.upstream(w.unit)
+	x, diags := s.eval.ForEach(int(w.step), w.depth(), hcl.Scope{Up: up.result, Each: each})
+	if !w.evaluated(up, diags) {
+		return nil
+	}
+	f.list, f.each, f.in = x.List, x.Each, make([]recovery.Instance, len(x.Each))
+	seen := make(map[sdk.Digest]int, len(x.Each))
+	for k := range x.Each {
+		in := recovery.Instance{Name: name(x.Each[k].Key), Paired: len(st.beside) > 0 || len(st.Loops) > 1}
+		d := sdk.Digest{}
+		if in.Paired { // what it is given differs by more than each
+			d = sdk.Sum(x.Each[k].Value)
+		} else {
+			if d, diags = s.eval.EachIdentity(int(w.step), x.Each[k:k+1]); !w.evaluated(nil, diags) {
 				return nil
 			}
-			f.in[k] = recovery.Instance{Name: hcl.InstanceName(x.Each[k].Key), Each: d, Paired: len(st.beside) > 0}
-			if f.in[k].Paired { // what it is given differs by more than each
-				d = sdk.Sum(x.Each[k].Value)
-			}
-			f.in[k].Occurrence = seen[d]
-			seen[d]++
+			in.Each = d
 		}
+		in.Occurrence = r.occurrence(w.unit, seen[d])
+		seen[d]++
+		f.in[k] = in
 	}
 	return f
 }
 
-// expand makes the instances of a step.
+// occurrence numbers the n-th of equal elements of a collection, which may be one of
+// equal elements itself.
+func (r *run) occurrence(of unit, n int) int {
+	if of.among != nil {
+		n += of.among.in[of.inst].Occurrence << 20 // more than a collection has elements
+	}
+	return n
+}
+
+// expand makes the instances of a step, or of an instance that has some.
 func (r *run) expand(w *work) {
 	s, st := r.s, r.step(w)
 	f := r.elements(w)
@@ -141,28 +251,29 @@ func (r *run) expand(w *work) {
 		w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Code: "no_such_instance", Message: err.Error()})
 		return
 	}
-	if st.follows >= 0 && r.fanouts[st.follows] == nil {
-		var err error
-		if f.above, err = r.skippedIn(st.follows); err != nil {
-			w.fatal = err
-			return
+	if f.follows != nil {
+		if of := r.means(f.follows, w.unit); r.fan(of) == nil {
+			var err error
+			if f.above, err = r.skippedIn(of); err != nil {
+				w.fatal = err
+				return
+			}
 		}
 	}
-	if len(st.beside) > 0 {
+	if len(st.beside) > 0 && w.unit.among == nil {
 		if err := r.beside(w); err != nil {
 			w.fatal = err
 			return
 		}
 	}
-	n := len(f.each)
-	f.when, f.results, f.attempts = make([]bool, n), make([]result, n), make([]int32, n)
+	f.room(len(f.each), f.depth < len(st.Loops))
 	for k := range f.in {
 		f.in[k].Rerun, f.in[k].Set = s.rerun(w.step, f.in[k].Name), s.answer(w.step, f.in[k].Name) != nil
 		f.attempts[k] = s.tries[hcl.InstanceAddress(st.address, f.in[k].Name)]
 		if _, skipped := f.above[f.in[k].Name]; skipped {
 			f.attempts[k] = followsSkipped
 		}
-		if names := s.narrowed[w.step]; names != nil && !names[f.in[k].Name] {
+		if names := s.narrowed[w.step]; names != nil && !touches(names, f.in[k].Name) {
 			f.attempts[k] = notAsked
 			f.left++
 		}
@@ -172,10 +283,10 @@ func (r *run) expand(w *work) {
 
 // skippedIn lists by name the instances of a collection taken from a record
 // that were skipped. In its output they are null, as an answer may be too.
-func (r *run) skippedIn(step int32) (map[string]hcl.InstanceResult, error) {
-	up := &upstream{r: r, of: unit{-1, -1}}
-	up.name(step, sdk.FacetStatus, false)
-	res := up.result(int(step))
+func (r *run) skippedIn(of unit) (map[string]hcl.InstanceResult, error) {
+	up := &upstream{r: r, of: of}
+	up.name(&recovery.Ref{Step: of.step, Facet: sdk.FacetStatus, Shared: int32(of.depth())})
+	res := up.result(int(of.step))
 	if up.err != nil {
 		return nil, up.err
 	}
@@ -191,7 +302,7 @@ func (r *run) skippedIn(step int32) (map[string]hcl.InstanceResult, error) {
 		if skipped == nil {
 			skipped = map[string]hcl.InstanceResult{}
 		}
-		skipped[name] = in
+		skipped[hcl.InnerName(of.name(), name)] = in
 	}
 	return skipped, nil
 }
@@ -213,41 +324,45 @@ func (w *work) evaluated(up *upstream, diags hcl.Diagnostics) bool {
 // expanded makes the instances of a step known, and gives the attempts already
 // made of each.
 func (r *run) expanded(w *work) []int32 {
-	r.fanouts[w.step] = w.fanout
-	for k := range w.fanout.each {
-		r.units = append(r.units, unit{w.step, int32(k)})
+	f := w.fanout
+	r.setFan(f)
+	for k := range f.each {
+		r.units = append(r.units, f.unit(k))
 	}
-	if n := len(w.fanout.each); n > 0 { // they are counted instead of the step
-		r.counts.Total += n - w.fanout.left - 1
+	if n := len(f.each); n > 0 { // they are counted instead of the step
+		r.counts.Total += n - f.left - 1
 	}
-	r.add(Event{Type: EventExpanded, Step: r.address(w.unit), Instances: len(w.fanout.each)})
-	return w.fanout.attempts
+	r.add(Event{Type: EventExpanded, Step: r.address(w.unit), Instances: len(f.each)})
+	return f.attempts
 }
 
-// each is what an instance is made for; nil for a step.
-func (r *run) each(u unit) (*hcl.Each, error) {
-	if u.inst < 0 {
-		return nil, nil
-	}
-	e := r.fanouts[u.step].each[u.inst]
-	if e.Value == nil {
-		of := unit{r.s.f.steps[u.step].follows, u.inst}
-		v, err := r.outputs.get(of, r.result(of).data)
-		if err != nil {
-			return nil, &storeError{fmt.Errorf("output of %s: %w", r.address(of), err)}
+// each is what an instance is made for, by loop; nil for a step.
+func (r *run) each(u unit) ([]hcl.Each, error) {
+	each := make([]hcl.Each, u.depth())
+	for ; u.among != nil; u = u.among.of {
+		e := u.among.each[u.inst]
+		if e.Value == nil {
+			of := r.means(u.among.follows, u)
+			v, err := r.outputs.get(of, r.result(of).data)
+			if err != nil {
+				return nil, &storeError{fmt.Errorf("output of %s: %w", r.address(of), err)}
+			}
+			e.Value = v
 		}
-		e.Value = v
+		each[u.among.depth-1] = e
 	}
-	return &e, nil
+	return each, nil
 }
 
-// gather puts the outputs of a step's instances together and makes the record
+// gather puts the outputs of a collection's instances together and makes the record
 // of the whole. Those that were skipped are null.
 func (r *run) gather(w *work) {
-	s, st, f := r.s, r.step(w), r.fanouts[w.step]
-	refs := s.f.graph.Refs(w.step)
-	w.lineage = r.lineage(refs, -1)
-	w.key = checkpoint.PlanKey(s.defs[w.step].Local, sdk.Digest{}, w.lineage)
+	s, st, f := r.s, r.step(w), r.fan(w.unit)
+	if w.unit.among != nil {
+		w.in = w.unit.among.in[w.inst]
+	}
+	w.lineage = r.lineage(r.refs(w), w.unit)
+	w.key = s.collectionKey(w)
 	size := 2
 	for k := range f.results {
 		size += int(f.results[k].data.Size) + len(f.each[k].Key) + 2
@@ -272,9 +387,9 @@ func (r *run) gather(w *work) {
 			out = append(append(out, f.each[k].Key...), ':')
 		}
 		if res.state == sdk.Succeeded {
-			data, err := r.outputs.get(unit{w.step, int32(k)}, res.data)
+			data, err := r.outputs.get(f.unit(k), res.data)
 			if err != nil {
-				w.fatal = &storeError{fmt.Errorf("output of %s: %w", r.address(unit{w.step, int32(k)}), err)}
+				w.fatal = &storeError{fmt.Errorf("output of %s: %w", r.address(f.unit(k)), err)}
 				return
 			}
 			out = append(out, data...)
@@ -305,15 +420,46 @@ func (r *run) gather(w *work) {
 	w.record.Context.Instances, w.record.Facets = f.info(), f.facets()
 }
 
+// collectionKey is the plan key of a collection that is put together. That of the
+// instances of one instance is never looked up: what it is made of is, or the whole.
+func (s *session) collectionKey(w *work) checkpoint.Fingerprint {
+	if w.unit.among == nil {
+		return checkpoint.PlanKey(s.defs[w.step].Local, sdk.Digest{}, w.lineage)
+	}
+	h := checkpoint.NewHasher("engine/inner/1")
+	h.Fingerprint(s.defs[w.step].Instance)
+	h.String(w.name())
+	return checkpoint.PlanKey(h.Sum(), sdk.Digest{}, w.lineage)
+}
+
 // info is how the instances have ended, in the stored form.
 func (f *fanout) info() *checkpoint.Instances {
 	info := &checkpoint.Instances{List: f.list, Count: len(f.results)}
 	for k := range f.results {
-		if res := &f.results[k]; res.state != sdk.Succeeded || res.attempts != 1 || res.degraded {
-			info.Others = append(info.Others, checkpoint.Instance{Index: k, State: res.state, Attempts: int(res.attempts), Degraded: res.degraded, Error: res.err})
+		res := &f.results[k]
+		in := checkpoint.Instance{Index: k, State: res.state, Attempts: int(res.attempts), Degraded: res.degraded, Error: res.err}
+		inner := f.inner(k)
+		if inner != nil {
+			in.Instances = inner.info()
+			if res.state != sdk.Succeeded && !inner.list { // no output has them
+				for n := range inner.each {
+					in.Instances.Keys = append(in.Instances.Keys, inner.each[n].Key)
+				}
+			}
+		}
+		if inner != nil || res.state != sdk.Succeeded || res.attempts != 1 || res.degraded {
+			info.Others = append(info.Others, in)
 		}
 	}
 	return info
+}
+
+// inner is the instances of instance k; nil if it has none.
+func (f *fanout) inner(k int) *fanout {
+	if f.below == nil {
+		return nil
+	}
+	return f.below[k]
 }
 
 // instances is how they have ended, as expressions see it.
@@ -323,24 +469,8 @@ func (f *fanout) instances() []hcl.InstanceResult {
 		res := &f.results[k]
 		rs[k].Key = f.each[k].Key
 		rs[k].State, rs[k].Error, rs[k].Attempts, rs[k].Degraded = res.state, res.err, int(res.attempts), res.degraded
-	}
-	return rs
-}
-
-// storedInstances is how the instances of a recorded step have ended, as
-// expressions see it.
-func storedInstances(info *checkpoint.Instances, keys []json.RawMessage) []hcl.InstanceResult {
-	rs := make([]hcl.InstanceResult, info.Count)
-	for k := range rs {
-		rs[k].State, rs[k].Attempts = sdk.Succeeded, 1
-		if k < len(keys) {
-			rs[k].Key = keys[k]
-		}
-	}
-	for _, o := range info.Others {
-		if o.Index < len(rs) {
-			r := &rs[o.Index]
-			r.State, r.Attempts, r.Degraded, r.Error = o.State, o.Attempts, o.Degraded, o.Error
+		if in := f.inner(k); in != nil {
+			rs[k].Instances, rs[k].List = in.instances(), in.list
 		}
 	}
 	return rs
@@ -365,6 +495,9 @@ func (f *fanout) facets() *checkpoint.Facets {
 			default:
 				h.Digest(checkpoint.FacetDigest(facet, rs[k].State, rs[k].Error, rs[k].Attempts))
 			}
+			if in := f.inner(k); in != nil {
+				h.Digest(in.facets()[i])
+			}
 		}
 		fs[i] = sdk.Digest(h.Sum())
 	}
@@ -384,9 +517,9 @@ func failedFacets(err *sdk.Error, attempts int) *checkpoint.Facets {
 // failed. Each of them has failed under its own name.
 const CodeInstancesFailed = "instances_failed"
 
-// instancesFailed is the error of a step of whose instances some failed.
-func (r *run) instancesFailed(step int32) *sdk.Error {
-	f := r.fanouts[step]
+// instancesFailed is the error of a collection of whose instances some failed.
+func (r *run) instancesFailed(u unit) *sdk.Error {
+	f := r.fan(u)
 	failed, first := 0, -1
 	for k := range f.results {
 		if f.results[k].state == sdk.Failed {
@@ -404,6 +537,6 @@ func (r *run) instancesFailed(step int32) *sdk.Error {
 		which = ", the first is "
 	}
 	e.Code = CodeInstancesFailed
-	e.Message = strconv.Itoa(failed) + " of " + strconv.Itoa(len(f.results)) + " instances failed" + which + r.address(unit{step, int32(first)}) + ": " + e.Message
+	e.Message = strconv.Itoa(failed) + " of " + strconv.Itoa(len(f.results)) + " instances failed" + which + r.address(f.unit(first)) + ": " + e.Message
 	return &e
 }

@@ -28,8 +28,8 @@ func (f *Flow) givens(set map[string]json.RawMessage) (given, error) {
 			return nil, err
 		}
 		answers := map[string]json.RawMessage{name: set[address]}
-		if f.steps[i].ForEach && name == "" {
-			if answers, err = members(address, set[address]); err != nil {
+		for range len(f.steps[i].Loops) - len(hcl.InstanceKeys(name)) {
+			if answers, err = members(f.steps[i].address, answers); err != nil {
 				return nil, err
 			}
 		}
@@ -46,23 +46,26 @@ func (f *Flow) givens(set map[string]json.RawMessage) (given, error) {
 	return g, nil
 }
 
-// members are the elements of a collection, by the names of its instances.
-func members(address string, v json.RawMessage) (map[string]json.RawMessage, error) {
+// members are the elements of collections, by the names of their instances.
+func members(step string, collections map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
-	var list []json.RawMessage
-	var object map[string]json.RawMessage
-	switch {
-	case json.Unmarshal(v, &list) == nil && list != nil:
-		for k, e := range list {
-			out[strconv.Itoa(k)] = e
+	for name, v := range collections {
+		var list []json.RawMessage
+		var object map[string]json.RawMessage
+		switch {
+		case json.Unmarshal(v, &list) == nil && list != nil:
+			for k, e := range list {
+				out[hcl.InnerName(name, strconv.Itoa(k))] = e
+			}
+		case json.Unmarshal(v, &object) == nil && object != nil:
+			for k, e := range object {
+				key, _ := sdk.Marshal(k)
+				out[hcl.InnerName(name, string(key))] = e
+			}
+		default:
+			address := hcl.InstanceAddress(step, name)
+			return nil, &UsageError{fmt.Sprintf("%s has for_each: give an object or a list of its instances' answers, or one of them as '%s'", address, hcl.InstanceAddress(step, hcl.InnerName(name, "KEY")))}
 		}
-	case json.Unmarshal(v, &object) == nil && object != nil:
-		for k, e := range object {
-			key, _ := sdk.Marshal(k)
-			out[string(key)] = e
-		}
-	default:
-		return nil, &UsageError{fmt.Sprintf("%s has for_each: give an object or a list of its instances' answers, or one of them as '%s[KEY]'", address, address)}
 	}
 	return out, nil
 }
@@ -161,13 +164,13 @@ func (f *Flow) from(addresses []string) (is []int32, names map[int32]map[string]
 			if !below {
 				continue
 			}
-			above := names[refs[k].Step]
+			above := namedBelow(&refs[k], names[refs[k].Step])
 			was, twice := names[i]
 			switch {
-			case !refs[k].Paired || above == nil:
+			case above == nil:
 				names[i] = nil
 			case !twice:
-				names[i] = maps.Clone(above)
+				names[i] = above
 			case was != nil:
 				maps.Copy(was, above)
 			}

@@ -136,8 +136,8 @@ func (s *session) idempotencyKey(at effectAt, n int) string {
 func (s *session) rerunsOf(w *work) int {
 	address := s.f.steps[w.step].address
 	n := s.record.Reruns[hcl.InstanceAddress(address, w.in.Name)]
-	if w.inst >= 0 {
-		n += s.record.Reruns[address]
+	for k := range w.depth() { // of the step, and of the collections that w is in
+		n += s.record.Reruns[hcl.InstanceAddress(address, hcl.FirstKeys(w.in.Name, k))]
 	}
 	return n
 }
@@ -150,7 +150,7 @@ func (r *run) comes(in *checkpoint.Intent, w *work) bool {
 	if w.inst < 0 || in.Step != st.address || in.Instance == "" {
 		return false // of another step's instances a worker knows nothing
 	}
-	f, h := r.fanouts[w.step], &s.past.held
+	f, h := w.unit.among, &s.past.held // of other collections a worker knows nothing either
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if comes, known := h.coming[in]; known {
@@ -165,8 +165,8 @@ func (r *run) comes(in *checkpoint.Intent, w *work) bool {
 		if twin(x) != in.Twin && !(in.Twin.IsZero() && x.Name == in.Instance) {
 			continue
 		}
-		up := r.upstream(unit{w.step, int32(k)})
-		identity, diags := s.eval.KeyInput(int(w.step), nil, hcl.Scope{Up: up.result, Attempt: 1, Each: &f.each[k]})
+		up := r.upstream(f.unit(k))
+		identity, diags := s.eval.KeyInput(int(w.step), nil, hcl.Scope{Up: up.result, Attempt: 1, Each: f.each[k : k+1]})
 		if diags.HasErrors() || up.err != nil {
 			return false
 		}

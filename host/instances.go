@@ -31,19 +31,48 @@ func (r *run) foreseeInstances(i int32) {
 	if r.waitsFor(i) >= 0 {
 		return
 	}
-	w := &work{unit: unit{i, -1}, ctx: r.ctx}
+	w := &work{unit: whole(i), ctx: r.ctx}
 	if r.expand(w); w.fanout != nil {
 		r.knows(w)
-		r.fanouts[i] = w.fanout
+		r.setFan(w.fanout)
+		r.foreseeInside(w.fanout)
 	}
+}
+
+// foreseeInside is foreseeInstances for the collections in f.
+func (r *run) foreseeInside(f *fanout) {
+	for k := range f.below {
+		u := f.unit(k)
+		_, own := r.m.eachRefs(u.step, int32(f.depth))
+		if f.attempts[k] < 0 || !r.foreseen(own, u) {
+			continue
+		}
+		w := &work{unit: u, ctx: r.ctx}
+		if r.expand(w); w.fanout != nil {
+			r.setFan(w.fanout)
+			r.foreseeInside(w.fanout)
+		}
+	}
+}
+
+// foreseen: what refs mean for u has ended, or its instances are known.
+func (r *run) foreseen(refs []recovery.Ref, u unit) bool {
+	for k := range refs {
+		of := r.means(&refs[k], u)
+		if !r.result(of).state.Ended() && (refs[k].Follows == 0 || r.fan(of) == nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // waitsFor is the step that must end before the instances of step i are known;
 // -1 if there is none.
 func (r *run) waitsFor(i int32) int32 {
-	for _, ref := range r.s.f.graph.EachRefs(i) {
-		if !r.results[ref.Step].state.Ended() && (!ref.Paired || r.fanouts[ref.Step] == nil) {
-			if next := r.waitsFor(ref.Step); ref.Paired && next >= 0 {
+	_, own := r.m.eachRefs(i, 0)
+	for _, ref := range own {
+		if !r.results[ref.Step].state.Ended() && (ref.Follows == 0 || r.fanouts[ref.Step] == nil) {
+			if next := r.waitsFor(ref.Step); ref.Follows > 0 && next >= 0 {
 				return next
 			}
 			return ref.Step
@@ -61,13 +90,14 @@ func (r *run) instances(ctx context.Context, i int32, ps *PlannedStep) {
 		ps.Reason += ", only " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 	}
 	if f := r.fanouts[i]; f != nil {
-		n := len(f.each)
+		n := f.total()
 		ps.Instances = &n
 		return
 	}
 	if hd := r.s.plan.Step(i).Head; hd != nil && hd.Facets != nil {
 		if rec, err := r.h.o.Store.Record(ctx, r.h.o.Tenant, hd.Seq); err == nil && rec.Context.Instances != nil {
-			ps.Instances = &rec.Context.Instances.Count
+			n := rec.Context.Instances.Total()
+			ps.Instances = &n
 		}
 		return
 	}
@@ -80,23 +110,29 @@ func (r *run) instances(ctx context.Context, i int32, ps *PlannedStep) {
 func (r *run) explainInstance(ctx context.Context, i int32, name string, e *Explanation) error {
 	s, st := r.s, &r.s.f.steps[i]
 	e.Step, e.Keys = hcl.InstanceAddress(st.address, name), Keys{Local: s.defs[i].Instance}
-	whole := e.PlannedStep
-	e.PlannedStep = PlannedStep{Step: e.Step, Action: whole.Action, Reason: whole.Reason, Effects: whole.Effects, Native: whole.Native}
+	all := e.PlannedStep
+	e.PlannedStep = PlannedStep{Step: e.Step, Action: all.Action, Reason: all.Reason, Effects: all.Effects, Native: all.Native}
 	if r.fanouts[i] == nil {
 		r.foreseeInstances(i)
 	}
 	record := s.index.Head(st.address, name)
-	f := r.fanouts[i]
-	w := &work{unit: unit{i, -1}, ctx: ctx, in: recovery.Instance{Name: name}}
-	if f == nil {
-		e.Action, e.Reason = "decide", "its instances are not known before "+s.f.steps[max(r.waitsFor(i), 0)].address+" has ended"
-	} else {
-		k := slices.IndexFunc(f.in, func(in recovery.Instance) bool { return in.Name == name })
-		if k < 0 {
-			return unknownInstance(st.address, name, f)
+	w := &work{unit: whole(i), ctx: ctx, in: recovery.Instance{Name: name}}
+	u, err := r.unitNamed(i, name)
+	if err != nil {
+		return err
+	}
+	switch f := r.fan(u); {
+	case u.name() != name:
+		e.Action, e.Reason = "decide", "its instances are not known before "+r.s.f.steps[r.after(u)].address+" has ended"
+	case r.collects(u):
+		w.unit, w.in = u, u.among.in[u.inst]
+		if f != nil {
+			n := f.total()
+			e.Instances = &n
 		}
-		w.inst, w.in = int32(k), f.in[k]
-		w.attempt = max(f.attempts[k], 0) + 1
+	default:
+		w.unit, w.in = u, u.among.in[u.inst]
+		w.attempt = max(r.tried(u), 0) + 1
 		e.Keys.Local = checkpoint.Numbered(s.defs[i].Instance, w.in.Occurrence)
 		if known := r.foreseeInstance(w, e); known && w.reused != nil {
 			record = w.reused
@@ -107,10 +143,40 @@ func (r *run) explainInstance(ctx context.Context, i int32, name string, e *Expl
 		return err
 	}
 	s.explainLineage(e, r.refs(w))
-	if e.Record != nil && f != nil {
+	if e.Record != nil && u.name() == name {
 		s.explainChanges(e, i, r.parts(w), r.refs(w), w.lineage)
 	}
 	return nil
+}
+
+// unitNamed is the instance of step i of a name, or the last one on the way to it
+// whose instances are not known.
+func (r *run) unitNamed(i int32, name string) (unit, error) {
+	u := whole(i)
+	for u.name() != name {
+		f := r.fan(u)
+		if f == nil {
+			break
+		}
+		next := hcl.FirstKeys(name, f.depth)
+		k := slices.IndexFunc(f.in, func(in recovery.Instance) bool { return in.Name == next })
+		if k < 0 {
+			return u, unknownInstance(r.s.f.steps[i].address, next, f)
+		}
+		u = f.unit(k)
+	}
+	return u, nil
+}
+
+// after is the step that must end before the instances of u are known.
+func (r *run) after(u unit) int32 {
+	_, own := r.m.eachRefs(u.step, int32(u.depth()))
+	for k := range own {
+		if of := r.means(&own[k], u); !r.result(of).state.Ended() {
+			return of.step
+		}
+	}
+	return u.step
 }
 
 // foreseeInstance decides w as the run would, if all that it names is known.

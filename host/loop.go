@@ -328,7 +328,7 @@ func (r *run) answer(w *work) {
 			r.lastErr[w.node] = failedTry{w.err, w.started}
 			if !w.started.IsZero() {
 				r.commit(r.batchOf(func(b *checkpoint.Batch) {
-					b.PutAttempt(&checkpoint.AttemptRecord{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(w.attempt), Content: w.content, Error: w.err, Started: w.started.UTC(), Took: w.took, Usage: w.usage, Cost: r.h.o.Prices.Cost(w.usage)})
+					b.PutAttempt(&checkpoint.AttemptRecord{Run: r.s.record.ID, Step: r.step(w).address, Instance: w.name(), Attempt: int(w.attempt), Content: w.content, Error: w.err, Started: w.started.UTC(), Took: w.took, Usage: w.usage, Cost: r.h.o.Prices.Cost(w.usage)})
 				}))
 			}
 		}
@@ -374,7 +374,7 @@ func (r *run) intent(c command) {
 		of = twin(&w.in)
 	}
 	seq := r.commit(r.batchOf(func(b *checkpoint.Batch) {
-		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.step(w).address, Instance: r.instance(w.unit), Attempt: int(c.attempt), IdempotencyKey: w.idem, Twin: of, Reruns: r.s.rerunsOf(w), Effect: w.effect, Local: r.s.local(w.step, w.in.Name), Effects: r.step(w).effects, Started: time.Now().UTC(), Undo: w.undo})
+		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.step(w).address, Instance: w.name(), Attempt: int(c.attempt), IdempotencyKey: w.idem, Twin: of, Reruns: r.s.rerunsOf(w), Effect: w.effect, Local: r.s.local(w.step, w.in.Name), Effects: r.step(w).effects, Started: time.Now().UTC(), Undo: w.undo})
 	}))
 	r.push(signal{kind: sigIntent, node: c.node, seq: seq})
 }
@@ -411,7 +411,7 @@ func (r *run) put(c command) {
 		res.output, res.facets = w.sanitized.Digest(), w.record.Facets
 	default:
 		b.PutCheckpoint(w.record, w.sanitized)
-		if r.consumers[w.step] > 0 || w.inst >= 0 {
+		if r.consumers[w.step] > 0 || w.unit.among != nil {
 			r.outputs.put(w.unit, w.sanitized.Data(), true)
 		}
 	}

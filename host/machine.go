@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -21,10 +22,11 @@ type machine struct {
 	steps       []stepPolicy
 	concurrency int
 	failFast    bool
-	seed        string  // of the jitter
-	owner       []int32 // of the nodes behind the steps: the step they are an instance of
-	fans        []*fan  // by step: its instances, once they are known; nil without any for_each
-	pools       []*pool // sub-workflows that bound their instances under way
+	seed        string     // of the jitter
+	instances   []instance // what the nodes behind the steps are
+	fans        []*fan     // by node: its instances, once they are known; nil without any for_each
+	pools       []*pool    // sub-workflows that bound their instances under way
+	poolOf      map[poolKey]*pool
 
 	state     []sdk.State
 	needed    []bool
@@ -64,14 +66,27 @@ type stepPolicy struct {
 	HasWhen bool
 	Attempt int32 // attempts the run has already made of it, before this continuation
 
-	ForEach       bool
-	EachWhen      bool          // `when` is asked for each instance
-	Beside        bool          // each names the instances of the same key of other steps
-	Concurrency   int32         // instances at once; 0 = no bound of their own
-	Pool          int32         // the sub-workflow that bounds its instances under way, from 1
-	PoolLimit     int32         // how many
+	Loops         int32         // it stands in; its instances have so many keys
+	Each          []int32       // how many facets belong to the for_each of each loop
+	WhenDepth     int32         // of how many loops `when` needs the key
+	Deep          bool          // instances name those of other steps, besides following them, or have instances
+	Concurrency   int32         // instances of one collection at once; 0 = no bound of their own
+	Pools         []poolPolicy  // by loop: what bounds its instances under way
 	SkipOnFailure bool          // a failure counts as skipped
 	Fallbacks     [][]sdk.Class // the classes that each catches, in their order
+}
+
+// loops takes over what bounds the instances of a step's loops.
+func (p *stepPolicy) loops(ls []hcl.Loop) {
+	bounded := false
+	for _, l := range ls {
+		p.Each = append(p.Each, int32(l.Facets))
+		p.Pools = append(p.Pools, poolPolicy{Sub: int32(l.Sub), Limit: int32(l.Limit)})
+		bounded = bounded || l.Sub > 0
+	}
+	if !bounded {
+		p.Pools = nil
+	}
 }
 
 // whenMet stands in unmetWhen for a `when` that was evaluated and true.
@@ -126,18 +141,17 @@ func newMachine(g *recovery.Graph, plan *recovery.Plan, steps []stepPolicy, conc
 		if steps[i].HasWhen {
 			m.unmetWhen[i] = m.countWhen(i)
 		}
-		if steps[i].ForEach && m.fans == nil {
+		if steps[i].Loops > 0 && m.fans == nil {
 			m.fans = make([]*fan, n)
 		}
 	}
-	m.pooled()
 	return m
 }
 
 // step is the step that node i is, or is an instance of.
 func (m *machine) step(i int32) int32 {
 	if n := int32(m.g.Len()); i >= n {
-		return m.owner[i-n]
+		return m.instances[i-n].step
 	}
 	return i
 }
@@ -212,10 +226,10 @@ func (m *machine) Apply(s signal) []command {
 
 func (m *machine) emit(c command) { m.out = append(m.out, c) }
 
-// consider looks at a waiting step some of whose upstreams have ended: it
+// consider looks at a waiting node some of whose upstreams have ended: it
 // joins the ready ones, or ends and joins m.hit.
 func (m *machine) consider(i int32) {
-	refs := m.g.AllRefs(i)
+	refs := m.g.AllRefs(m.step(i))
 	switch {
 	case m.stage[i] == stageFanned:
 		m.considerFan(i)
@@ -223,25 +237,23 @@ func (m *machine) consider(i int32) {
 	case m.stage[i] != stageWaiting:
 		return // it is at work on its `when`
 	case m.asksWhen(i):
-		if m.unmetWhen[i] > 0 {
+		refs = m.asked(i) // first, whatever became of the others
+		if m.unmetWhen[i] > 0 || !m.isStep(i) && !m.allOver(refs, i) {
 			return
 		}
-		refs = m.g.WhenRefs(i) // first, whatever became of the others
-	case m.early(i):
-		if !m.expandable(i) {
+	case m.collects(i) && m.early(i):
+		if refs = m.decisive(i); !m.allOver(refs, i) {
 			return
 		}
-		refs = m.unpaired(i)
-	case m.unmet[i] > 0:
+	case !m.met(i):
 		return
 	}
-	m.startOr(i, refs, -1)
+	m.startOr(i, refs)
 }
 
-// startOr makes node i ready, or ends it with what has become of refs. of is
-// the instance that paired references mean; -1 for a step.
-func (m *machine) startOr(i int32, refs []recovery.Ref, of int32) {
-	s, why := m.verdict(refs, of)
+// startOr makes node i ready, or ends it with what has become of refs.
+func (m *machine) startOr(i int32, refs []recovery.Ref) {
+	s, why := m.verdict(refs, i)
 	if m.stop != nil && s == sdk.Succeeded {
 		s, why = sdk.Cancelled, m.stop
 	}
@@ -254,7 +266,7 @@ func (m *machine) startOr(i int32, refs []recovery.Ref, of int32) {
 }
 
 func (m *machine) makeReady(i int32) {
-	if !m.isStep(i) && (!m.admit(i) || !m.enter(i)) {
+	if !m.isStep(i) && !m.collects(i) && (!m.admit(i) || !m.enter(i)) {
 		return
 	}
 	m.stage[i] = stageReady
@@ -264,7 +276,7 @@ func (m *machine) makeReady(i int32) {
 // asksWhen: node i has a `when` that was not evaluated yet.
 func (m *machine) asksWhen(i int32) bool {
 	p := m.policy(i)
-	return p.HasWhen && m.unmetWhen[i] >= 0 && p.EachWhen != m.isStep(i)
+	return p.HasWhen && m.unmetWhen[i] >= 0 && p.WhenDepth == m.depth(i)
 }
 
 // settle tells the steps below those in m.hit that an upstream has ended; a
@@ -290,11 +302,11 @@ func (m *machine) settle() {
 	}
 }
 
-// verdict is what the ended upstreams named by refs mean for a step, or for
-// instance of: Succeeded (it may go on), Skipped or Cancelled.
-func (m *machine) verdict(refs []recovery.Ref, of int32) (sdk.State, *sdk.Error) {
+// verdict is what the ended upstreams named by refs mean for node i: Succeeded (it
+// may go on), Skipped or Cancelled.
+func (m *machine) verdict(refs []recovery.Ref, i int32) (sdk.State, *sdk.Error) {
 	for k := range refs {
-		switch u := m.state[m.named(&refs[k], of)]; {
+		switch u := m.state[m.named(&refs[k], i)]; {
 		case u == sdk.Cancelled:
 			return sdk.Cancelled, m.stop
 		case u != sdk.Succeeded && refs[k].Kind == recovery.Hard:
@@ -318,7 +330,7 @@ func (m *machine) dispatch() {
 			continue // it has ended while it waited
 		}
 		c := command{kind: cmdWork, node: i, turn: m.turn(i)}
-		c.early = c.turn == turnExpand && m.unmet[i] > 0
+		c.early = c.turn == turnExpand && (!m.isStep(i) || m.unmet[i] > 0)
 		m.busy++
 		m.stage[i] = stageWorking
 		m.state[i] = sdk.Running
@@ -349,17 +361,16 @@ func (m *machine) dispatch() {
 // turn is what is to be done with a ready node. `when` is asked in one go with
 // the rest, if nothing stands against that.
 func (m *machine) turn(i int32) turn {
-	step, of := m.step(i), m.place(i)
 	switch {
 	case m.asksWhen(i):
-		if m.steps[step].ForEach && of < 0 {
+		if m.collects(i) || !m.met(i) {
 			return turnWhen
 		}
-		if all, _ := m.verdict(m.g.AllRefs(step), of); !m.met(step, of) || all != sdk.Succeeded {
+		if all, _ := m.verdict(m.g.AllRefs(m.step(i)), i); all != sdk.Succeeded {
 			return turnWhen
 		}
-	case m.steps[step].ForEach && of < 0:
-		if m.fans[step] != nil {
+	case m.collects(i):
+		if m.fans[i] != nil {
 			return turnGather
 		}
 		return turnExpand

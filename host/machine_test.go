@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,9 +43,9 @@ type puppet struct {
 	attempts map[int32]int
 	notes    []string
 	finish   *command
-	fails    func(step, of, attempt int32) *sdk.Error
-	when     func(step, of int32) bool
-	fan      func(step int32) int
+	fails    func(step int32, keys string, attempt int32) *sdk.Error
+	when     func(step int32, keys string) bool
+	fan      func(step int32, keys string) int
 }
 
 func (p *puppet) do(s signal) {
@@ -64,22 +65,23 @@ func (p *puppet) do(s signal) {
 			}
 			p.busy[c.node] = true
 			next := signal{kind: sigEnded, node: c.node}
-			step, of := p.m.step(c.node), p.m.place(c.node)
-			policy := &p.m.steps[step]
-			if f := p.m.fan(step); of >= 0 && policy.Concurrency > 0 {
-				if f.inside > policy.Concurrency {
+			step, policy := p.m.step(c.node), p.m.policy(c.node)
+			if !p.m.isStep(c.node) && !p.m.collects(c.node) {
+				if f := p.m.fan(p.m.parent(c.node)); policy.Concurrency > 0 && f.inside > policy.Concurrency {
 					p.t.Fatalf("%d instances of step %d are inside, %d may be", f.inside, step, policy.Concurrency)
 				}
-			}
-			if q := p.m.pool(c.node); q != nil && (!q.held[of] || q.under > q.limit) {
-				p.t.Fatalf("%d instances are under way, %d may be; this one is: %v", q.under, q.limit, q.held[of])
+				for l := range p.m.depth(c.node) {
+					if q := p.m.pool(c.node, l); q != nil && (!q.held[p.m.key(c.node, l)] || q.under > q.limit) {
+						p.t.Fatalf("%d instances are under way, %d may be; this one is: %v", q.under, q.limit, q.held[p.m.key(c.node, l)])
+					}
+				}
 			}
 			switch {
 			case c.turn == turnExpand:
-				next.end, next.fan = endExpanded, make([]int32, p.fan(step))
+				next.end, next.fan = endExpanded, make([]int32, p.fan(step, p.keys(c.node)))
 			case c.turn == turnGather:
 				next.end = endResult
-			case policy.HasWhen && p.m.asksWhen(c.node) && !p.when(step, of):
+			case policy.HasWhen && p.m.asksWhen(c.node) && !p.when(step, p.keys(c.node)):
 				next.end = endSkipped
 			case c.turn == turnWhen:
 				next.end = endCondition
@@ -124,17 +126,26 @@ func (p *puppet) do(s signal) {
 
 func (p *puppet) attempt(c command) signal {
 	p.attempts[c.node]++
-	if err := p.fails(p.m.step(c.node), p.m.place(c.node), c.attempt); err != nil && c.which == 0 {
+	if err := p.fails(p.m.step(c.node), p.keys(c.node), c.attempt); err != nil && p.m.fallback[c.node] == 0 {
 		return signal{kind: sigEnded, node: c.node, end: endFailed, err: err}
 	}
 	return signal{kind: sigEnded, node: c.node, end: endResult}
 }
 
-// states are those of all nodes, by step and place.
-func (p *puppet) states() map[[2]int32]sdk.State {
-	all := map[[2]int32]sdk.State{}
+// keys are the places of a node in its loops, the outermost first.
+func (p *puppet) keys(i int32) string {
+	keys := ""
+	for l := range p.m.depth(i) {
+		keys += fmt.Sprint("/", p.m.key(i, l))
+	}
+	return keys
+}
+
+// states are those of all nodes, by step and keys.
+func (p *puppet) states() map[string]sdk.State {
+	all := map[string]sdk.State{}
 	for i, s := range p.m.state {
-		all[[2]int32{p.m.step(int32(i)), p.m.place(int32(i))}] = s
+		all[fmt.Sprint(p.m.step(int32(i)), p.keys(int32(i)))] = s
 	}
 	return all
 }
@@ -148,7 +159,13 @@ func (p *puppet) run(stopAt int) {
 		}
 		if len(p.pending) == 0 || p.r.IntN(4) == 0 {
 			if p.synced == p.seq && len(p.pending) == 0 {
-				p.t.Fatalf("stuck: %d steps are open, nothing is under way", p.m.open)
+				var open []string
+				for i := range int32(len(p.m.state)) {
+					if p.m.needed[i] && p.m.stage[i] != stageEnded {
+						open = append(open, fmt.Sprint(p.m.step(i), p.keys(i), " ", p.m.stage[i]))
+					}
+				}
+				p.t.Fatalf("nothing is under way, and these are open: %s", strings.Join(open, ", "))
 			}
 			p.synced = p.seq
 			p.do(signal{kind: sigPersisted, seq: p.seq})
@@ -165,48 +182,96 @@ func (p *puppet) run(stopAt int) {
 	}
 }
 
-func randomNodes(r *rand.Rand) ([]recovery.Node, []stepPolicy) {
+// nest is the loops that the steps of a random graph stand in. A scope is a
+// sub-workflow with for_each, in others: "ab" is b in a.
+type nest struct {
+	scopes []string // of the steps
+	steps  []stepPolicy
+	nodes  []recovery.Node
+	seed   uint64
+}
+
+// size is how many instances a collection has that is in those with keys. Steps in one
+// scope have the same, and so has one that follows another.
+func (n *nest) size(step int32, keys string) int {
+	depth := strings.Count(keys, "/")
+	loop := fmt.Sprint("own", step)
+	if depth < len(n.scopes[step]) {
+		loop = n.scopes[step][:depth+1]
+	} else if refs := n.nodes[step].Refs[n.nodes[step].When:]; n.nodes[step].Each == 1 && refs[0].Follows > 0 {
+		shared := strings.Split(keys, "/")[:refs[0].Shared+1]
+		return n.size(refs[0].Step, strings.Join(shared, "/"))
+	}
+	h := sdk.Sum(fmt.Appendf(nil, "%d %s %s", n.seed, loop, keys))
+	return int(h[0]) % 4
+}
+
+func randomNodes(r *rand.Rand, seed uint64) *nest {
 	n := 1 + r.IntN(12)
 	limit := int32(1 + r.IntN(3))
-	nodes, steps := make([]recovery.Node, n), make([]stepPolicy, n)
+	bounded := map[string]int32{} // by scope: the number of the sub-workflow whose instances are bounded
+	for k, scope := range []string{"a", "ab", "abc", "d"} {
+		if r.IntN(3) == 0 {
+			bounded[scope] = int32(k + 1)
+		}
+	}
+	nodes, steps, scopes := make([]recovery.Node, n), make([]stepPolicy, n), make([]string, n)
 	for i := range nodes {
 		nodes[i].Address = fmt.Sprintf("step.s%d", i)
+		if r.IntN(2) == 0 {
+			scopes[i] = []string{"", "a", "a", "ab", "ab", "abc", "d"}[r.IntN(7)]
+		}
 		for u := range i {
 			if r.IntN(3) == 0 {
-				nodes[i].Refs = append(nodes[i].Refs, recovery.Ref{Step: int32(u), Kind: recovery.RefKind(r.IntN(3))})
+				shared := 0
+				for shared < min(len(scopes[u]), len(scopes[i])) && scopes[u][shared] == scopes[i][shared] {
+					shared++
+				}
+				nodes[i].Refs = append(nodes[i].Refs, recovery.Ref{Step: int32(u), Kind: recovery.RefKind(r.IntN(3)), Shared: int32(shared)})
 			}
 		}
+		p := &steps[i]
 		if len(nodes[i].Refs) > 0 && r.IntN(3) == 0 {
 			nodes[i].When = 1 + r.IntN(len(nodes[i].Refs))
-			steps[i].HasWhen = true
+			p.HasWhen = true
 		}
 		if r.IntN(4) == 0 {
-			steps[i].Effects = sdk.EffectsWrite
+			p.Effects = sdk.EffectsWrite
 		}
-		steps[i].SkipOnFailure = r.IntN(5) == 0
+		p.SkipOnFailure = r.IntN(5) == 0
 		if r.IntN(5) == 0 {
-			steps[i].Fallbacks = [][]sdk.Class{{sdk.ClassInternal}}
+			p.Fallbacks = [][]sdk.Class{{sdk.ClassInternal}}
+		}
+		p.Loops, p.Each = int32(len(scopes[i])), make([]int32, len(scopes[i]))
+		for l := range scopes[i] {
+			if sub := bounded[scopes[i][:l+1]]; sub > 0 {
+				p.Pools = append(p.Pools, poolPolicy{sub, limit})
+			} else {
+				p.Pools = append(p.Pools, poolPolicy{})
+			}
 		}
 		if r.IntN(3) == 0 {
-			steps[i].ForEach = true
-			steps[i].EachWhen = steps[i].HasWhen && r.IntN(2) == 0
-			steps[i].Concurrency = int32(r.IntN(3))
-			if r.IntN(2) == 0 {
-				steps[i].Pool, steps[i].PoolLimit = 2, limit
-			}
+			p.Loops++
+			p.Concurrency = int32(r.IntN(3))
 			nodes[i].Each = r.IntN(1 + len(nodes[i].Refs) - nodes[i].When)
-			if refs := nodes[i].Refs[nodes[i].When:][:nodes[i].Each]; len(refs) == 1 && steps[refs[0].Step].ForEach {
-				refs[0].Paired, refs[0].Kind = true, recovery.Hard
-				for k, ref := range nodes[i].Refs { // the whole is needed besides
-					if ref.Step == refs[0].Step && k != nodes[i].When {
-						refs[0].Paired = false
-					}
-				}
+			p.Each = append(p.Each, int32(nodes[i].Each))
+			if refs := nodes[i].Refs[nodes[i].When:][:nodes[i].Each]; len(refs) == 1 && steps[refs[0].Step].Loops == refs[0].Shared+1 && len(scopes[refs[0].Step]) == int(refs[0].Shared) {
+				refs[0].Follows, refs[0].Kind = p.Loops, recovery.Hard
 			}
 		}
-		steps[i].Retry = []RetryPolicy{{On: []sdk.Class{sdk.ClassUnavailable}, MaxAttempts: 1 + r.IntN(3), Delay: time.Second}}
+		for _, ref := range nodes[i].Refs[:nodes[i].When] {
+			p.WhenDepth = max(p.WhenDepth, ref.Shared)
+		}
+		if p.HasWhen && r.IntN(2) == 0 { // it names each
+			p.WhenDepth = max(p.WhenDepth, r.Int32N(p.Loops+1))
+		}
+		for _, ref := range nodes[i].Refs {
+			p.Deep = p.Deep || ref.Shared > 0
+		}
+		p.Deep = p.Deep || p.Loops > 1
+		p.Retry = []RetryPolicy{{On: []sdk.Class{sdk.ClassUnavailable}, MaxAttempts: 1 + r.IntN(3), Delay: time.Second}}
 	}
-	return nodes, steps
+	return &nest{scopes: scopes, steps: steps, nodes: nodes, seed: seed}
 }
 
 // TestMachine: whatever the order of events and the number of slots, the steps
@@ -214,69 +279,67 @@ func randomNodes(r *rand.Rand) ([]recovery.Node, []stepPolicy) {
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
-		r := rand.New(rand.NewPCG(3, seed))
-		nodes, steps := randomNodes(r)
-		g := mustGraph(t, nodes)
-		failing := make([]int, len(nodes)*5) // attempts that fail, by step and place; 9 = all, with a class that is not retried
-		for i := range failing {
-			failing[i] = []int{0, 0, 0, 1, 2, 9}[r.IntN(6)]
-		}
-		sizes := make([]int, len(nodes))
-		for i := range nodes {
-			sizes[i] = r.IntN(5)
-			for _, ref := range nodes[i].Refs {
-				if ref.Paired {
-					sizes[i] = sizes[ref.Step]
+		testMachine(t, seed)
+	}
+}
+
+func testMachine(t *testing.T, seed uint64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(3, seed))
+	in := randomNodes(r, seed)
+	g, steps := mustGraph(t, in.nodes), in.steps
+	failing := func(step int32, keys string) int { // attempts that fail; 9 = all, with a class that is not retried
+		h := sdk.Sum(fmt.Appendf(nil, "%d %d %s fails", seed, step, keys))
+		return []int{0, 0, 0, 1, 2, 9}[h[0]%6]
+	}
+	drive := func(concurrency int, order uint64, stopAt int, failFast bool) *puppet {
+		p := &puppet{t: t, r: rand.New(rand.NewPCG(order, seed)), busy: map[int32]bool{}, attempts: map[int32]int{},
+			m:   newMachine(g, firstPlan(g), steps, concurrency, failFast, "seed"),
+			fan: in.size,
+			fails: func(step int32, keys string, attempt int32) *sdk.Error {
+				switch f := failing(step, keys); {
+				case f == 9:
+					return &sdk.Error{Class: sdk.ClassInternal}
+				case int(attempt) <= f:
+					return &sdk.Error{Class: sdk.ClassUnavailable}
 				}
+				return nil
+			},
+			when: func(step int32, keys string) bool {
+				return sdk.Sum(fmt.Appendf(nil, "%d %d %s when", seed, step, keys))[0]%3 != 0
+			},
+		}
+		p.run(stopAt)
+		for i := range int32(len(p.m.state)) {
+			if !p.m.state[i].Ended() {
+				t.Fatalf("seed %d: node %d is %v at the end", seed, i, p.m.state[i])
+			}
+			step := p.m.step(i)
+			if p.m.collects(i) && p.attempts[i] > 0 {
+				t.Fatalf("seed %d: the collection %d had an attempt", seed, i)
+			}
+			if want := steps[step].Retry[0].MaxAttempts + len(steps[step].Fallbacks); p.attempts[i] > want {
+				t.Fatalf("seed %d: node %d had %d attempts of %d", seed, i, p.attempts[i], want)
 			}
 		}
-		drive := func(concurrency int, order uint64, stopAt int, failFast bool) *puppet {
-			p := &puppet{t: t, r: rand.New(rand.NewPCG(order, seed)), busy: map[int32]bool{}, attempts: map[int32]int{},
-				m:   newMachine(g, firstPlan(g), steps, concurrency, failFast, "seed"),
-				fan: func(step int32) int { return sizes[step] },
-				fails: func(step, of, attempt int32) *sdk.Error {
-					switch f := failing[5*int(step)+int(of+1)]; {
-					case f == 9:
-						return &sdk.Error{Class: sdk.ClassInternal}
-					case int(attempt) <= f:
-						return &sdk.Error{Class: sdk.ClassUnavailable}
-					}
-					return nil
-				},
-				when: func(step, of int32) bool { return (seed+uint64(step)+uint64(of+1))%3 != 0 },
-			}
-			p.run(stopAt)
-			for i := range int32(len(p.m.state)) {
-				if !p.m.state[i].Ended() {
-					t.Fatalf("seed %d: node %d is %v at the end", seed, i, p.m.state[i])
-				}
-				step := p.m.step(i)
-				if steps[step].ForEach && p.m.isStep(i) && p.attempts[i] > 0 {
-					t.Fatalf("seed %d: the collection %d had an attempt", seed, i)
-				}
-				if want := steps[step].Retry[0].MaxAttempts + len(steps[step].Fallbacks); p.attempts[i] > want {
-					t.Fatalf("seed %d: node %d had %d attempts of %d", seed, i, p.attempts[i], want)
-				}
-			}
-			return p
-		}
-		one, many := drive(1, 1, -1, false), drive(5, 2, -1, false)
-		if a, b := one.states(), many.states(); !maps.Equal(a, b) || one.finish.status != many.finish.status {
-			t.Fatalf("seed %d: one slot ends as %v, five as %v", seed, a, b)
-		}
-		if slices.Contains(one.m.state, sdk.Failed) != (one.finish.status == checkpoint.RunFailed) {
-			t.Fatalf("seed %d: %v gives %s", seed, one.m.state, one.finish.status)
-		}
-		stopped := drive(3, 3, r.IntN(20), false)
-		if !slices.Contains(stopped.m.state, sdk.Cancelled) && stopped.m.stop != nil && !maps.Equal(stopped.states(), one.states()) {
-			t.Fatalf("seed %d: cancelled too late to matter, but %v is not %v", seed, stopped.m.state, one.m.state)
-		}
-		fast := drive(2, 4, -1, true)
-		ones := one.states()
-		for i, s := range fast.states() { // each uses its own retries before any fail-fast decision
-			if s == sdk.Failed && ones[i] != sdk.Failed && ones[i] != sdk.Skipped {
-				t.Fatalf("seed %d: node %v failed only with fail_fast", seed, i)
-			}
+		return p
+	}
+	one, many := drive(1, 1, -1, false), drive(5, 2, -1, false)
+	if a, b := one.states(), many.states(); !maps.Equal(a, b) || one.finish.status != many.finish.status {
+		t.Fatalf("seed %d: one slot ends as %v, five as %v", seed, a, b)
+	}
+	if slices.Contains(one.m.state, sdk.Failed) != (one.finish.status == checkpoint.RunFailed) {
+		t.Fatalf("seed %d: %v gives %s", seed, one.m.state, one.finish.status)
+	}
+	stopped := drive(3, 3, r.IntN(20), false)
+	if !slices.Contains(stopped.m.state, sdk.Cancelled) && stopped.m.stop != nil && !maps.Equal(stopped.states(), one.states()) {
+		t.Fatalf("seed %d: cancelled too late to matter, but %v is not %v", seed, stopped.m.state, one.m.state)
+	}
+	fast := drive(2, 4, -1, true)
+	ones := one.states()
+	for i, s := range fast.states() { // each uses its own retries before any fail-fast decision
+		if s == sdk.Failed && ones[i] != sdk.Failed && ones[i] != sdk.Skipped {
+			t.Fatalf("seed %d: node %v failed only with fail_fast", seed, i)
 		}
 	}
 }

@@ -1,10 +1,13 @@
 package host
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/recovery"
 )
 
@@ -43,16 +46,54 @@ func (s *session) narrow(targets map[int32]map[string]bool) {
 		if !needed {
 			continue
 		}
-		for _, r := range g.AllRefs(i) {
-			if r.Paired {
-				need(r.Step, some)
-			} else {
-				need(r.Step, nil)
-			}
+		refs := g.AllRefs(i)
+		for k := range refs {
+			need(refs[k].Step, namedAbove(&refs[k], some))
 		}
 	}
 	maps.DeleteFunc(names, func(_ int32, some map[string]bool) bool { return some == nil })
 	s.narrowed = names
+}
+
+// namedAbove are the instances that those named of a step name by r; nil is all.
+func namedAbove(r *recovery.Ref, names map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for name := range names {
+		keys := hcl.InstanceKeys(name)
+		above := keys[:min(len(keys), int(r.Shared))]
+		if r.Follows > 0 && len(keys) >= int(r.Follows) {
+			above = append(slices.Clip(above), keys[r.Follows-1])
+		}
+		if len(above) == 0 {
+			return nil
+		}
+		out[strings.Join(above, ",")] = true
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// namedBelow are the instances of a step that name those by r, or all in which they
+// are; nil is all.
+func namedBelow(r *recovery.Ref, names map[string]bool) map[string]bool {
+	n := int(r.Shared)
+	if r.Follows == r.Shared+1 {
+		n++
+	}
+	out := map[string]bool{}
+	for name := range names {
+		below := hcl.FirstKeys(name, n)
+		if n == 0 {
+			return nil
+		}
+		out[below] = true
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
 }
 
 // wanted are the names of the instances of step i that something names.
@@ -78,7 +119,10 @@ func (s *session) unknown(i int32, f *fanout) error {
 		known[f.in[k].Name] = true
 	}
 	for _, name := range wanted {
-		if !known[name] {
+		if around := f.of.name(); around != "" && (around == name || !hcl.InstanceIn(around, name)) {
+			continue // it is in another collection
+		}
+		if name = hcl.FirstKeys(name, f.depth); !known[name] {
 			return unknownInstance(s.f.steps[i].address, name, f)
 		}
 	}
@@ -103,12 +147,15 @@ func (s *session) checkNames() error {
 		case hd != nil && s.plan.Step(i).Action == recovery.Take && hd.Outcome == checkpoint.Succeeded:
 			f, _ = r.recordedFan(i, hd) // what cannot be read is told when it is needed
 		case hd == nil && r.waitsFor(i) < 0:
-			f = r.elements(&work{unit: unit{i, -1}, ctx: r.ctx})
+			f = r.elements(&work{unit: whole(i), ctx: r.ctx})
 		}
-		if f != nil {
-			if err := s.unknown(i, f); err != nil {
-				return err
-			}
+		if f == nil {
+			continue
+		}
+		var err error
+		f.every(func(f *fanout) { err = cmp.Or(err, s.unknown(i, f)) })
+		if err != nil {
+			return err
 		}
 	}
 	return nil

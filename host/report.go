@@ -66,10 +66,10 @@ func (r *run) noted(c command) {
 		e.Type = EventSkipped
 		switch {
 		case c.err != nil:
-			e.Reason = "failed, and " + r.s.excuse(u.step, r.instance(u))
+			e.Reason = "failed, and " + r.s.excuse(u.step, u.name())
 			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err})
 		case w != nil && w.failure != nil:
-			e.Attempt, e.Reason, e.Error = 0, r.s.failedBefore(u.step, r.instance(u)), w.failure
+			e.Attempt, e.Reason, e.Error = 0, r.s.failedBefore(u.step, u.name()), w.failure
 			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(res.attempts), Error: w.failure})
 			res.state = sdk.Skipped
 		default:
@@ -80,7 +80,7 @@ func (r *run) noted(c command) {
 	case sdk.Failed:
 		e.Type = EventFailed
 		if !r.counted(u) {
-			if err := r.instancesFailed(i); err != nil {
+			if err := r.instancesFailed(u); err != nil {
 				c.err, e.Error = err, err
 			} else { // putting them together failed
 				r.failures = append(r.failures, Failure{Step: e.Step, Error: c.err})
@@ -94,12 +94,12 @@ func (r *run) noted(c command) {
 			r.failures = append(r.failures, f)
 		}
 		*res = result{state: sdk.Failed, err: c.err, attempts: c.attempt}
-		if f := r.fanouts[i]; f != nil && u.inst < 0 {
+		if f := r.fan(u); f != nil {
 			res.facets = f.facets()
 		}
 		r.add(e)
 	case sdk.Cancelled:
-		if f := r.fanouts[i]; u.inst < 0 && f != nil && f.left > 0 && c.err == nil {
+		if f := r.fan(u); f != nil && f.left > 0 && c.err == nil {
 			*res = result{} // only instances of it were asked for, and it is none
 			break
 		}
@@ -111,7 +111,7 @@ func (r *run) noted(c command) {
 		r.add(e)
 	}
 	delete(r.working, c.node)
-	if u.inst >= 0 {
+	if u.among != nil {
 		return
 	}
 	r.drop(i)
@@ -138,7 +138,7 @@ func (s *session) excuse(step int32, instance string) string {
 	case by == "":
 		return "on_failure = skip"
 	case instance != "" && strings.Contains(by, hcl.AllInstances):
-		return hcl.InstanceAddress(by, instance) + " falls back"
+		return hcl.InstanceAddress(by, hcl.FirstKeys(instance, strings.Count(by, hcl.AllInstances))) + " falls back"
 	default:
 		return by + " falls back"
 	}
@@ -164,11 +164,13 @@ func (r *run) drop(step int32) {
 	if r.consumers[step] > 0 || !r.results[step].state.Ended() {
 		return
 	}
-	r.outputs.drop(unit{step, -1})
+	r.outputs.drop(whole(step))
 	if f := r.fanouts[step]; f != nil {
-		for k := range f.each {
-			r.outputs.drop(unit{step, int32(k)})
-		}
+		f.every(func(f *fanout) {
+			for k := range f.each {
+				r.outputs.drop(f.unit(k))
+			}
+		})
 	}
 }
 
@@ -181,11 +183,10 @@ func (r *run) skipReason(u unit, w *work) string {
 		if refs[k].Kind != recovery.Hard {
 			continue
 		}
-		of := unit{refs[k].Step, -1}
-		if refs[k].Paired && u.inst >= 0 && r.fanouts[of.step] != nil {
-			of.inst = u.inst
-		} else if in, ok := r.above(u); ok && refs[k].Paired {
-			above := hcl.InstanceAddress(r.s.f.steps[of.step].address, r.instance(u))
+		of := r.means(&refs[k], u)
+		if in, ok := r.above(u); ok && of.depth() < u.depth() && int(refs[k].Follows) == u.depth() {
+			keys := hcl.InstanceKeys(u.name())
+			above := hcl.InstanceAddress(r.s.f.steps[of.step].address, hcl.InnerName(of.name(), keys[len(keys)-1]))
 			if in.Error != nil {
 				return "upstream_failed: " + above + " failed"
 			}
@@ -218,8 +219,8 @@ func (r *run) reused(u unit, h *checkpoint.Head, late bool) {
 		}
 		r.add(e)
 		return
-	case u.inst >= 0 && h.Step == r.s.f.steps[i].address:
-		if h.Instance != r.instance(u) {
+	case u.among != nil && h.Step == r.s.f.steps[i].address:
+		if h.Instance != u.name() {
 			e.Reason = "moved from " + hcl.InstanceAddress(h.Step, h.Instance)
 		}
 	case h.Step != "" && h.Step != r.s.f.steps[i].address:
@@ -248,7 +249,7 @@ func (r *run) reportPlan() {
 	r.add(Event{Type: EventRunStarted, Workflow: rec.Workflow, Follows: rec.Follows, Continued: rec.Continued, Counts: &start, Reason: r.replayReason()})
 	for i := range r.s.plan.Len() {
 		if hd := r.s.plan.Step(int32(i)).Head; hd != nil {
-			r.reused(unit{int32(i), -1}, hd, false)
+			r.reused(whole(int32(i)), hd, false)
 		}
 	}
 }

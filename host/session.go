@@ -39,8 +39,8 @@ type RunOptions struct {
 // evaluator is what a run needs of hcl.Evaluator.
 type evaluator interface {
 	Identity(step int) (hcl.Identity, hcl.Diagnostics)
-	ForEach(step int, s hcl.Scope) (hcl.Expansion, hcl.Diagnostics)
-	EachIdentity(step int, each *hcl.Each) (sdk.Digest, hcl.Diagnostics)
+	ForEach(step, loop int, s hcl.Scope) (hcl.Expansion, hcl.Diagnostics)
+	EachIdentity(step int, each []hcl.Each) (sdk.Digest, hcl.Diagnostics)
 	When(step int, s hcl.Scope) (bool, hcl.Diagnostics)
 	Input(step int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
 	KeyInput(step int, input json.RawMessage, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
@@ -51,7 +51,7 @@ type evaluator interface {
 	Config(plugin int) (json.RawMessage, hcl.Diagnostics)
 	ActionInput(action int) (json.RawMessage, hcl.Diagnostics)
 	CompensateInput(step int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
-	Salt(step int, each *hcl.Each) (sdk.Digest, hcl.Diagnostics)
+	Salt(step int, each []hcl.Each) (sdk.Digest, hcl.Diagnostics)
 	Precondition(step int, s hcl.Scope) (string, hcl.Diagnostics)
 	Postcondition(step int, s hcl.Scope) (string, hcl.Diagnostics)
 	CheckInput(step, k int, s hcl.Scope) (json.RawMessage, hcl.Diagnostics)
@@ -288,7 +288,35 @@ func (s *session) verify(ctx context.Context) (again bool, err error) {
 // it says whether anything of the step was.
 func (s *session) rerun(step int32, name string) bool {
 	names, asked := s.reruns[step]
-	return asked && (name == "" || names == nil || names[name])
+	return asked && (name == "" || names == nil || holds(names, name))
+}
+
+// holds: the instance of a name, or one that it is in, is among those named.
+func holds(names map[string]bool, name string) bool {
+	if len(names) == 0 || names[name] {
+		return names[name]
+	}
+	keys := hcl.InstanceKeys(name)
+	for n := 1; n < len(keys); n++ {
+		if names[strings.Join(keys[:n], ",")] {
+			return true
+		}
+	}
+	return false
+}
+
+// touches: the instance of a name, one that it is in or one in it is among those
+// named.
+func touches(names map[string]bool, name string) bool {
+	if holds(names, name) {
+		return true
+	}
+	for n := range names {
+		if hcl.InstanceIn(name, n) {
+			return true
+		}
+	}
+	return false
 }
 
 // toRun counts the steps that will run, and those that run unless their

@@ -17,16 +17,18 @@ type signal struct {
 
 	// known are instances of steps that have ended by a record, node among them,
 	// with sigEnded.
-	known []knownFan
+	known []*knownFan
 
 	seq checkpoint.Seq // sigIntent, sigPut, sigPersisted
 	now time.Duration  // since the run began in this process
 }
 
-// knownFan is how the instances of a step have ended by its record.
+// knownFan is how the instances of a step, or of one of its instances, have ended by
+// its record.
 type knownFan struct {
 	step   int32
 	states []sdk.State
+	below  []*knownFan // of those that have instances themselves; nil without any
 }
 
 type signalKind uint8

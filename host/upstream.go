@@ -3,32 +3,47 @@ package host
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
+	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
 )
 
-// lineage digests the facets that refs name, for instance of (-1: the step);
-// what they name has ended.
-func (r *run) lineage(refs []recovery.Ref, of int32) []sdk.Digest {
+// lineage digests the facets that refs name, for a unit; what they name has ended.
+func (r *run) lineage(refs []recovery.Ref, of unit) []sdk.Digest {
 	ds := make([]sdk.Digest, len(refs))
 	for k := range refs {
-		ds[k] = r.named(&refs[k], of).facet(refs[k].Facet)
+		ds[k] = r.result(r.means(&refs[k], of)).facet(refs[k].Facet)
 	}
 	return ds
 }
 
-// named is the result that a reference means for instance of: the machine's
-// rule (named in fan.go).
-func (r *run) named(ref *recovery.Ref, of int32) *result {
-	if f := r.fanouts[ref.Step]; ref.Paired && of >= 0 && f != nil {
-		return &f.results[of]
+// means is the unit that a reference means for another one: the machine's rule
+// (named in fan.go).
+func (r *run) means(ref *recovery.Ref, of unit) unit {
+	u := whole(ref.Step)
+	if of.among == nil || !ref.Paired() {
+		return u
 	}
-	return &r.results[ref.Step]
+	for l := range int(ref.Shared) + 1 {
+		d := l + 1 // the depth at which of has the key
+		if l == int(ref.Shared) {
+			d = int(ref.Follows)
+		}
+		f := r.fan(u)
+		if f == nil || d == 0 || d > of.depth() {
+			break
+		}
+		k := int(of.around(d).inst)
+		if k >= len(f.each) {
+			break
+		}
+		u = f.unit(k)
+	}
+	return u
 }
 
 // upstream answers the evaluator's questions about the steps above one step.
@@ -39,34 +54,38 @@ type upstream struct {
 	err   error // the store failed
 }
 
-// naming is how a step is named: by its output, by other facets, by that of
-// the instance of the same place.
-type naming struct{ output, others, paired bool }
+// naming is how a step is named: by its output, by other facets, and which of its
+// instances is meant.
+type naming struct {
+	output, others bool
+	ref            recovery.Ref
+}
 
 func (r *run) upstream(of unit) *upstream {
 	u := &upstream{r: r, of: of}
-	for _, ref := range r.s.f.graph.AllRefs(of.step) {
-		u.name(ref.Step, ref.Facet, ref.Paired)
+	refs := r.s.f.graph.AllRefs(of.step)
+	for k := range refs {
+		u.name(&refs[k])
 	}
 	return u
 }
 
-func (u *upstream) name(step int32, f sdk.Facet, paired bool) {
+func (u *upstream) name(ref *recovery.Ref) {
 	if u.named == nil {
 		u.named = map[int32]naming{}
 	}
-	n := u.named[step]
-	n.output = n.output || f == sdk.FacetOutput
-	n.others = n.others || f != sdk.FacetOutput
-	n.paired = n.paired || paired
-	u.named[step] = n
+	n := u.named[ref.Step]
+	n.output = n.output || ref.Facet == sdk.FacetOutput
+	n.others = n.others || ref.Facet != sdk.FacetOutput
+	n.ref = *ref // all references to one step mean the same
+	u.named[ref.Step] = n
 }
 
 // result is an hcl.Upstream.
 func (u *upstream) result(step int) hcl.Result {
-	r, n, of := u.r, u.named[int32(step)], unit{int32(step), -1}
-	if n.paired && u.of.inst >= 0 && r.fanouts[step] != nil {
-		of.inst = u.of.inst
+	r, n, of := u.r, u.named[int32(step)], whole(int32(step))
+	if n.ref.Step == of.step {
+		of = r.means(&n.ref, u.of)
 	}
 	res := r.result(of)
 	out := hcl.Result{State: res.state, Error: res.err, Attempts: int(res.attempts), Degraded: res.degraded}
@@ -86,10 +105,10 @@ func (u *upstream) result(step int) hcl.Result {
 // others fills in what a head does not hold of the facets beside the output.
 func (u *upstream) others(of unit, res *result, out *hcl.Result) {
 	r := u.r
-	if f := r.fanouts[of.step]; f != nil && of.inst < 0 && res.state.Ended() {
+	if f := r.fan(of); f != nil && res.state.Ended() {
 		out.Instances, out.List = f.instances(), f.list
 		if u.named[of.step].output && res.state != sdk.Succeeded {
-			u.answers(of.step, f, out)
+			u.answers(f, out.Instances)
 		}
 		return
 	}
@@ -106,46 +125,38 @@ func (u *upstream) others(of unit, res *result, out *hcl.Result) {
 	if info == nil {
 		return
 	}
-	var keys []json.RawMessage
-	if !info.List {
-		data, err := r.outputs.get(of, res.data)
-		if err != nil {
-			u.err = &storeError{fmt.Errorf("output of %s: %w", r.address(of), err)}
+	var data json.RawMessage // the elements say only what their keys are
+	if !info.List || slices.ContainsFunc(info.Others, func(o checkpoint.Instance) bool { return o.Instances != nil }) {
+		data, err = r.outputs.get(of, res.data)
+	}
+	if err == nil {
+		var f *fanout
+		if f, err = stored(of, info, data, nil); err == nil {
+			out.Instances, out.List = f.instances(), f.list
 			return
 		}
-		keys = objectKeys(data)
 	}
-	out.Instances, out.List = storedInstances(info, keys), info.List
+	u.err = &storeError{fmt.Errorf("output of %s: %w", r.address(of), err)}
 }
 
 // answers fills in what the instances of a collection have answered that has no
 // answer itself: the outputs of a sub-workflow are made of one each.
-func (u *upstream) answers(step int32, f *fanout, out *hcl.Result) {
+func (u *upstream) answers(f *fanout, out []hcl.InstanceResult) {
 	for k := range f.results {
 		if f.results[k].state != sdk.Succeeded {
+			if in := f.inner(k); in != nil {
+				u.answers(in, out[k].Instances)
+			}
 			continue
 		}
-		of := unit{step, int32(k)}
+		of := f.unit(k)
 		data, err := u.r.outputs.get(of, f.results[k].data)
 		if err != nil {
 			u.err = &storeError{fmt.Errorf("output of %s: %w", u.r.address(of), err)}
 			return
 		}
-		out.Instances[k].Output = data
+		out[k].Output = data
 	}
-}
-
-// objectKeys lists the keys of an object in their order.
-func objectKeys(data json.RawMessage) (keys []json.RawMessage) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		key, _ := sdk.Marshal(name)
-		keys = append(keys, key)
-	}
-	return keys
 }
 
 // sink turns what a step reports into events.

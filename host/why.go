@@ -83,7 +83,7 @@ func onlyOf[V any](names map[string]V, reason string) string {
 // why says in words why a worker runs w, which res says was not found.
 func (r *run) why(w *work, res *recovery.Resolution) string {
 	s := r.s
-	if w.inst < 0 && res.Why != recovery.WhyLost {
+	if w.unit.among == nil && res.Why != recovery.WhyLost {
 		return s.why(w.ctx, w.step, w.lineage)
 	}
 	if res.Run && res.Why == recovery.WhyRerun {

@@ -34,8 +34,8 @@ type work struct {
 	cancel   context.CancelCauseFunc
 
 	// What deciding found.
-	each    *hcl.Each // of an instance
-	scope   hcl.Scope // in which its expressions are evaluated
+	each    []hcl.Each // of an instance, by loop
+	scope   hcl.Scope  // in which its expressions are evaluated
 	in      recovery.Instance
 	lineage []sdk.Digest
 	key     checkpoint.Fingerprint
@@ -67,7 +67,7 @@ type work struct {
 	cost      checkpoint.Cost
 	warnings  []sdk.Warning
 	fanout    *fanout         // with endExpanded
-	known     []knownFanout   // of records taken, that instances name
+	known     []*fanout       // of records taken, that instances name
 	undo      json.RawMessage // the input of its undo, as far as it is known
 }
 
@@ -126,7 +126,7 @@ func (r *run) whole(w *work) bool {
 	if w.early || s.rerun(w.step, "") || s.given[w.step] != nil {
 		return false
 	}
-	w.lineage = r.lineage(s.f.graph.Refs(w.step), -1)
+	w.lineage = r.lineage(s.f.graph.Refs(w.step), w.unit)
 	res := s.plan.Resolve(w.step, w.lineage)
 	if res.Head == nil || res.Judge || !r.readable(w, res.Head) {
 		return w.fatal != nil
@@ -145,7 +145,7 @@ func (r *run) whole(w *work) bool {
 func (r *run) refs(w *work) []recovery.Ref {
 	g := r.s.f.graph
 	refs := g.Refs(w.step)
-	if n := len(g.EachRefs(w.step)); w.inst >= 0 && n > 0 {
+	if n := len(g.EachRefs(w.step)); w.unit.among != nil && n > 0 {
 		when := len(g.WhenRefs(w.step))
 		return append(slices.Clone(refs[:when]), refs[when+n:]...)
 	}
@@ -158,14 +158,14 @@ func (r *run) decide(w *work) (goOn bool) {
 	s, st := r.s, r.step(w)
 	up := r.upstream(w.unit)
 	w.scope = hcl.Scope{Up: up.result, Attempt: int(w.attempt), LastError: w.lastErr}
-	if w.inst >= 0 {
+	if w.unit.among != nil {
 		var err error
 		if w.each, err = r.each(w.unit); err != nil {
 			w.fatal = err
 			return false
 		}
-		w.in, w.scope.Each = r.fanouts[w.step].in[w.inst], w.each
-		if w.in.Paired {
+		w.in, w.scope.Each = w.unit.among.in[w.inst], w.each
+		if w.in.Paired && !r.collects(w.unit) {
 			var diags hcl.Diagnostics
 			w.in.Each, diags = s.eval.EachIdentity(int(w.step), w.each)
 			if !w.evaluated(nil, diags) {
@@ -174,13 +174,13 @@ func (r *run) decide(w *work) (goOn bool) {
 		}
 	}
 	refs := r.refs(w)
-	if st.HasWhen && st.EachWhen == (w.inst >= 0) && !*r.met(w.unit) {
+	if st.HasWhen && st.WhenDepth == w.depth() && !*r.met(w.unit) {
 		yes, diags := s.eval.When(int(w.step), w.scope)
 		if !w.evaluated(up, diags) {
 			return false
 		}
 		if !yes {
-			w.lineage = r.lineage(refs[:st.WhenFacets], w.inst)
+			w.lineage = r.lineage(refs[:st.WhenFacets], w.unit)
 			w.end, w.key = endSkipped, s.plan.WhenKey(w.step, w.in.Each, w.lineage)
 			w.record = r.newRecord(w)
 			w.record.Outcome, w.record.Local = checkpoint.SkippedCondition, s.defs[w.step].When
@@ -191,9 +191,9 @@ func (r *run) decide(w *work) (goOn bool) {
 			return false
 		}
 	}
-	w.lineage = r.lineage(refs, w.inst)
+	w.lineage = r.lineage(refs, w.unit)
 	var res recovery.Resolution
-	if w.inst < 0 {
+	if w.unit.among == nil {
 		res = s.plan.Resolve(w.step, w.lineage)
 	} else {
 		res = s.plan.ResolveInstance(w.step, w.in, w.lineage)
@@ -358,7 +358,7 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 		}
 	}
 	base := s.bases[w.step]
-	if w.inst >= 0 {
+	if w.unit.among != nil {
 		salt, diags := s.eval.Salt(int(w.step), w.each)
 		if !w.evaluated(nil, diags) {
 			return false

@@ -26,10 +26,15 @@ type Ref struct {
 	Facet sdk.Facet
 	Kind  RefKind
 	Order bool // from depends_on: its value is not used, only its digest
-	// Paired says that an instance names the instance of the same key, not the
-	// whole collection, so that it waits for that one alone.
-	Paired bool
+	// Shared is how many of its keys, from the first, an instance has in common with
+	// the one that it names, and Follows, if not 0, the number of the key that is its
+	// last besides. With none of both it names the whole collection, else it waits
+	// for no other instances than those with these keys.
+	Shared, Follows int32
 }
+
+// Paired reports whether an instance of the step names an instance of the other one.
+func (r *Ref) Paired() bool { return r.Shared > 0 || r.Follows > 0 }
 
 // Node is a step as the graph needs it.
 type Node struct {
