@@ -62,7 +62,6 @@ func drawInstances(t *rapid.T, depth int) *checkpoint.Instances {
 	in := &checkpoint.Instances{List: rapid.Bool().Draw(t, "list"), Count: rapid.Int().Draw(t, "count")}
 	for k := range rapid.IntRange(0, 3).Draw(t, "others") {
 		in.Others = append(in.Others, checkpoint.Instance{Index: k, State: rapid.Map(rapid.IntRange(0, int(sdk.Cancelled)), func(s int) sdk.State { return sdk.State(s) }).Draw(t, "state"), Instances: drawInstances(t, depth-1)})
-		in.Keys = append(in.Keys, json.RawMessage(`"k<"`))
 	}
 	return in
 }

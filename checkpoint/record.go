@@ -169,9 +169,6 @@ type Instances struct {
 	List   bool       `json:"list,omitempty"` // the output is a list, else an object
 	Count  int        `json:"count"`
 	Others []Instance `json:"others,omitempty"` // those that did not succeed at the first attempt, or have instances themselves, in order
-	// Keys are those of the instances, where the output is none that has them: of an
-	// object that is an instance itself and was skipped.
-	Keys []json.RawMessage `json:"keys,omitempty"`
 }
 
 // Total is how many instances ran: of loops in loops, those of the innermost.

@@ -40,7 +40,7 @@ func (p *program) canonize(x *expression) {
 		case refRun:
 			x.bind(&runBound{r.text, r.SrcRange})
 		case refEach:
-			x.each = max(x.each, r.level+1)
+			x.each |= 1 << r.level
 		case refLocal:
 			l := &p.locals[r.index]
 			if l.cyclic || l.expr == nil {
@@ -49,9 +49,12 @@ func (p *program) canonize(x *expression) {
 			x.facets = min(x.facets+l.expr.facets, maxFacets+1)
 			x.readsFile = x.readsFile || l.expr.readsFile
 			x.clock = x.clock || l.expr.clock
-			x.each = max(x.each, l.expr.each)
+			x.each |= l.expr.each
 			x.bind(l.expr.bound)
 		}
+	}
+	if e, ok := x.node.(*eachExpr); ok {
+		x.each = x.each.around(e.sub.around.names.depth)
 	}
 }
 

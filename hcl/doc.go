@@ -118,11 +118,9 @@
 // elements are. Its address has [*] where they stand, so that nobody has to guess
 // whose key an address holds.
 //
-// Why may no for_each stand inside of such a sub-workflow? An instance has one key:
-// in records, addresses, events and in what steps name of each other by place. Keys
-// of keys would change all of them, and what they add is a chain without a barrier
-// through a collection of collections; with flatten or merge a flow has the same
-// instances with keys of its own making, at the price of the barrier.
+// Why has a step the loops of all sub-workflows around it and no steps of its own for
+// each? For the same reason, one level after the other: a reference says how many keys
+// both have in common, an each of which loop it is, and the rest follows from that.
 //
 // Why may such a local name each, though no other may? It is what an instance's
 // input gives to a variable. It is evaluated anew for each instance, and what it

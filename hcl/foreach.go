@@ -321,27 +321,42 @@ func (e *Evaluator) Salt(step int, each []Each) (sdk.Digest, Diagnostics) {
 func (p *program) eachParts(xs ...*expression) []*refExpr {
 	var out []*refExpr
 	seen, locals := map[sdk.Digest]bool{}, map[int]bool{}
-	var stack [][]*refExpr
+	type visit struct {
+		items []*refExpr
+		below int // only loops around this one count: those inside have instances of their own
+	}
+	var stack []visit
+	push := func(x *expression, below int) {
+		if e, ok := x.node.(*eachExpr); ok {
+			below = min(below, e.sub.around.names.depth)
+		}
+		if x.each.around(below) != 0 {
+			stack = append(stack, visit{x.items, below})
+		}
+	}
 	for _, x := range slices.Backward(xs) {
-		if x != nil && x.each > 0 {
-			stack = append(stack, x.items)
+		if x != nil {
+			push(x, maxDepth+1)
 		}
 	}
 	for len(stack) > 0 {
-		top := len(stack) - 1
-		if len(stack[top]) == 0 {
-			stack = stack[:top]
+		top := &stack[len(stack)-1]
+		if len(top.items) == 0 {
+			stack = stack[:len(stack)-1]
 			continue
 		}
-		r := stack[top][0]
-		stack[top] = stack[top][1:]
+		r, below := top.items[0], top.below
+		top.items = top.items[1:]
 		switch r.kind {
 		case refLocal:
-			if l := &p.locals[r.index]; l.expr != nil && l.expr.each > 0 && !locals[r.index] {
+			if l := &p.locals[r.index]; l.expr != nil && l.expr.each != 0 && !locals[r.index] {
 				locals[r.index] = true
-				stack = append(stack, l.expr.items)
+				push(l.expr, below)
 			}
 		case refEach:
+			if r.level >= below {
+				continue
+			}
 			if d := pathDigest(begin(r.name).num(r.level).sum(), r.rest); !seen[d] {
 				seen[d] = true
 				out = append(out, r)

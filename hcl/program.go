@@ -1,6 +1,8 @@
 package hcl
 
 import (
+	"math/bits"
+
 	goversion "github.com/hashicorp/go-version"
 	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -157,7 +159,7 @@ type expression struct {
 	canon     sdk.Digest
 	literal   cty.Value // what the expression is, if it is a literal; else NilVal
 	facets    int       // named here and in locals, with repetition; at most maxFacets+1
-	each      int       // the innermost loop of which each is named, here or in a local, from 1; 0 for none
+	each      loopSet   // the loops whose each is named, here or in a local
 	readsFile bool      // here or in a local
 	clock     bool      // timestamp() is called here or in a local
 	bound     *runBound // where something of the run is named, here or in a local; nil if nowhere
@@ -165,6 +167,15 @@ type expression struct {
 	marked    marked    // what it names of secrets and sensitive values
 	apart     *apart    // of an argument that names some, what is in keys; else nil
 }
+
+// loopSet is a set of loops that something stands in, the outermost is bit 0.
+type loopSet uint32
+
+// depth is how many loops an instance must be in to have all of these.
+func (s loopSet) depth() int { return bits.Len32(uint32(s)) }
+
+// around is what a sub-workflow with for_each leaves of a set: the loops around it.
+func (s loopSet) around(level int) loopSet { return s & (1<<level - 1) }
 
 // runBound is a part of an expression that has another value in every run.
 type runBound struct {

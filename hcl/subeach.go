@@ -93,7 +93,7 @@ func (r *reader) pairs(s *Step, code *stepCode) {
 		}
 	}
 	if code.when != nil {
-		s.WhenDepth = max(s.WhenDepth, code.when.each)
+		s.WhenDepth = max(s.WhenDepth, code.when.each.depth())
 	}
 	for l, sub := range around {
 		if sub.concurrency > 0 {

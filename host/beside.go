@@ -85,25 +85,23 @@ func (r *run) recordedFan(step int32, hd *checkpoint.Head) (*fanout, error) {
 // stored is the instances of u as its record says that they have ended. data is the
 // output of u, of which see is given the part of each that succeeded; see may be nil.
 func stored(u unit, info *checkpoint.Instances, data json.RawMessage, see func(unit, json.RawMessage, *result) error) (*fanout, error) {
-	keys, parts := info.Keys, make([]json.RawMessage, info.Count)
-	if !info.List && keys == nil {
-		keys = objectKeys(data)
-	}
+	var keys []json.RawMessage
+	parts := make([]json.RawMessage, info.Count)
 	var err error
 	switch {
-	case len(data) == 0, string(data) == "null": // it has no output
+	case len(data) == 0: // what is asked for is not in it
 	case info.List:
 		err = json.Unmarshal(data, &parts)
 	default:
 		var members map[string]json.RawMessage
 		err = json.Unmarshal(data, &members)
 		parts = parts[:0]
-		for _, key := range keys {
+		for _, key := range objectKeys(data) {
 			var name string
 			if err == nil {
 				err = json.Unmarshal(key, &name)
 			}
-			parts = append(parts, members[name])
+			keys, parts = append(keys, key), append(parts, members[name])
 		}
 	}
 	if err == nil && (len(parts) != info.Count || !info.List && len(keys) != info.Count) {

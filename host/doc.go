@@ -71,6 +71,16 @@
 // are written, and a step below is decided by one digest, not by thousands.
 // Instances exist in the run alone, behind the nodes of the steps.
 //
+// Why are the instances of loops in loops a tree, and not one collection of all pairs
+// of keys? The inner elements may follow from the outer ones: all would have to be
+// known before the first could run. So an outer instance is a collection itself, which
+// is expanded and put together like a step, and what is below it in the same instance
+// waits for that one alone.
+//
+// Why is such an inner collection stored, though it is never looked up? What is below
+// reads it while the run goes on, and memory is bounded; a later run looks up the
+// whole, or the instances.
+//
 // Why do instances not count what for_each names? It says which instances there
 // are, not what one of them computes. If it counted, one new element would run
 // all of them again. What an instance is given, the parts of `each` that it

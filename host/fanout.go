@@ -441,11 +441,6 @@ func (f *fanout) info() *checkpoint.Instances {
 		inner := f.inner(k)
 		if inner != nil {
 			in.Instances = inner.info()
-			if res.state != sdk.Succeeded && !inner.list { // no output has them
-				for n := range inner.each {
-					in.Instances.Keys = append(in.Instances.Keys, inner.each[n].Key)
-				}
-			}
 		}
 		if inner != nil || res.state != sdk.Succeeded || res.attempts != 1 || res.degraded {
 			info.Others = append(info.Others, in)
@@ -454,12 +449,31 @@ func (f *fanout) info() *checkpoint.Instances {
 	return info
 }
 
-// inner is the instances of instance k; nil if it has none.
+// inner is the instances of instance k that expressions see; nil if it has none.
 func (f *fanout) inner(k int) *fanout {
 	if f.below == nil {
 		return nil
 	}
-	return f.below[k]
+	return f.below[k].seen(f.results[k].state)
+}
+
+// seen is f, if a collection that has ended as state is seen by its instances. One that
+// was skipped is seen as itself, unless something of it was not: whether its instances
+// were made before its upstream was known to be skipped is a matter of chance.
+func (f *fanout) seen(state sdk.State) *fanout {
+	if f == nil || state != sdk.Skipped {
+		return f
+	}
+	all := true
+	f.every(func(in *fanout) {
+		for k := range in.results {
+			all = all && in.results[k].state == sdk.Skipped
+		}
+	})
+	if all {
+		return nil
+	}
+	return f
 }
 
 // instances is how they have ended, as expressions see it.

@@ -105,7 +105,7 @@ func (u *upstream) result(step int) hcl.Result {
 // others fills in what a head does not hold of the facets beside the output.
 func (u *upstream) others(of unit, res *result, out *hcl.Result) {
 	r := u.r
-	if f := r.fan(of); f != nil && res.state.Ended() {
+	if f := r.fan(of).seen(res.state); f != nil && res.state.Ended() {
 		out.Instances, out.List = f.instances(), f.list
 		if u.named[of.step].output && res.state != sdk.Succeeded {
 			u.answers(f, out.Instances)

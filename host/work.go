@@ -181,7 +181,7 @@ func (r *run) decide(w *work) (goOn bool) {
 		}
 		if !yes {
 			w.lineage = r.lineage(refs[:st.WhenFacets], w.unit)
-			w.end, w.key = endSkipped, s.plan.WhenKey(w.step, w.in.Each, w.lineage)
+			w.end, w.key = endSkipped, s.plan.WhenKey(w.step, r.eachDigest(w), w.lineage)
 			w.record = r.newRecord(w)
 			w.record.Outcome, w.record.Local = checkpoint.SkippedCondition, s.defs[w.step].When
 			return false
@@ -267,6 +267,19 @@ func (r *run) decide(w *work) (goOn bool) {
 		return false
 	}
 	return true
+}
+
+// eachDigest is that of what the `when` of an instance may name of each.
+func (r *run) eachDigest(w *work) sdk.Digest {
+	if !r.collects(w.unit) || len(w.each) == 0 {
+		return w.in.Each
+	}
+	h := checkpoint.NewHasher("engine/around/1")
+	for _, e := range w.each {
+		h.Bytes(e.Key)
+		h.Bytes(e.Value)
+	}
+	return sdk.Digest(h.Sum())
 }
 
 // readable: what h says can be had. Its output is read now, where the step can
