@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -247,29 +248,34 @@ func TestCloseEndsAttempts(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, self bool) {
 		p := load(t, newLoader(t, self), probe(t, probeManifest))
-		s := stepOf(t, p, "probe", loader.Limits{Grace: 50 * time.Millisecond})
-		entered := make(chan struct{})
-		var once sync.Once
-		host := hostFunc(func(context.Context, []byte) ([]byte, error) {
-			once.Do(func() { close(entered) })
-			return []byte(`{"ok":{}}`), nil
-		})
-		ended := make(chan error, 1)
-		go func() {
-			_, err := s.Run(context.Background(), request(`{"do":"stderr flood"}`), host)
-			ended <- err
-		}()
-		<-entered
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-ended; sdk.AsError(err).Class != sdk.ClassCancelled {
-			t.Error(err)
-		}
-		if _, err := s.Run(t.Context(), request(`{"do":"pid"}`), host); sdk.AsError(err).Class != sdk.ClassCancelled {
-			t.Errorf("an attempt after Close gives %v", err)
-		}
+		closeEnds(t, p, stepOf(t, p, "probe", loader.Limits{Grace: 50 * time.Millisecond}), `{"do":"stderr flood"}`)
 	})
+}
+
+// closeEnds closes c while an attempt of s runs, which does not end by itself and
+// calls its host first.
+func closeEnds(t *testing.T, c io.Closer, s sdk.Step, input string) {
+	t.Helper()
+	entered, ended := make(chan struct{}), make(chan error, 1)
+	var once sync.Once
+	host := hostFunc(func(context.Context, []byte) ([]byte, error) {
+		once.Do(func() { close(entered) })
+		return []byte(`{"ok":{}}`), nil
+	})
+	go func() {
+		_, err := s.Run(context.Background(), request(input), host)
+		ended <- err
+	}()
+	<-entered
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; sdk.AsError(err).Class != sdk.ClassCancelled {
+		t.Error(err)
+	}
+	if _, err := s.Run(t.Context(), request(input), host); sdk.AsError(err).Class != sdk.ClassCancelled {
+		t.Errorf("an attempt after Close gives %v", err)
+	}
 }
 
 type hostFunc func(ctx context.Context, msg []byte) ([]byte, error)

@@ -236,25 +236,7 @@ func TestPreparedAttemptsFindAWorker(t *testing.T) {
 func TestCloseOfWorkers(t *testing.T) {
 	t.Parallel()
 	s := acts(t, newWorkers(t), loader.Limits{})
-	entered, ended := make(chan struct{}), make(chan error, 1)
-	host := hostFunc(func(context.Context, []byte) ([]byte, error) {
-		close(entered)
-		return nil, nil
-	})
-	go func() {
-		_, err := s.Run(context.Background(), request(`{"do":"hang"}`), host)
-		ended <- err
-	}()
-	<-entered
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; sdk.AsError(err).Class != sdk.ClassCancelled {
-		t.Error(err)
-	}
-	if _, err := s.Run(t.Context(), request(`{"do":"token"}`), host); sdk.AsError(err).Class != sdk.ClassCancelled {
-		t.Errorf("an attempt after Close gives %v", err)
-	}
+	closeEnds(t, s, s, `{"do":"hang"}`)
 }
 
 func TestWorkerStartFails(t *testing.T) {
