@@ -40,6 +40,10 @@
 // Why is the module validated as written and again as rewritten? Some invalid
 // modules become valid by rewriting; which modules run must not depend on it.
 //
+// Why are data segments joined? Go's linker leaves zeros out, 47,000 times in a
+// module of 5 MB, and wazero evaluates an expression for each of the pieces in
+// every instance: that was nine tenths of what a fresh instance of it cost.
+//
 // Why is a call depth counted? The compiler's own stack limit is met only after
 // growing the stack to some 160 MiB outside of every memory limit.
 //

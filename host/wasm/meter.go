@@ -14,7 +14,7 @@ const (
 
 // meterVersion changes whenever the same module is rewritten differently; it is
 // part of the name of a cache entry.
-const meterVersion = "2"
+const meterVersion = "3"
 
 const (
 	// quantum is how much is spent between two looks at the deadline: about a
@@ -92,6 +92,13 @@ func (m *module) meter() []byte {
 			emit(id, w.exportSection(body))
 		case 10:
 			emit(id, w.code(body))
+		case 11:
+			if _, counted := bodies[12]; has && !counted {
+				body = w.data(body)
+			}
+			if has {
+				emit(id, body)
+			}
 		case 4, 8, 9:
 			if has {
 				emit(id, map[byte]func([]byte) []byte{4: w.tables, 8: w.start, 9: w.elements}[id](body))
