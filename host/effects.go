@@ -46,10 +46,15 @@ type past struct {
 	// had a for_each and it has none now, or the other way round.
 	reshaped map[string]*checkpoint.Intent
 
-	// holders says, of each idempotency key that the chain has used, which address did
-	// so last.
-	holders map[string]string
+	// holders says, of each idempotency key that the chain has used, who did so last.
+	holders map[string]holder
 	held    held
+}
+
+// holder is a step, or an instance as an Intent tells it from others.
+type holder struct {
+	address string
+	twin    checkpoint.Fingerprint
 }
 
 // effectOf identifies what an attempt does to the world: its step type and
@@ -105,7 +110,7 @@ func (s *session) resume(ctx context.Context) error {
 // readPast reads what the chain's runs have tried of steps with effects.
 func (s *session) readPast(ctx context.Context) error {
 	s.past = past{open: map[string]*checkpoint.Intent{}, gone: map[checkpoint.Fingerprint][]*checkpoint.Intent{},
-		reshaped: map[string]*checkpoint.Intent{}, holders: map[string]string{}}
+		reshaped: map[string]*checkpoint.Intent{}, holders: map[string]holder{}}
 	if !slices.ContainsFunc(s.f.steps, func(st flowStep) bool { return st.effects.Changes() }) {
 		return nil
 	}
@@ -248,10 +253,11 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, intents
 // now on: what was tried under that key, and what a person has since asked to be done
 // anew.
 func (p *past) handedOn(in *checkpoint.Intent, address string) {
-	if was := p.open[p.holders[in.IdempotencyKey]]; was != nil && was.IdempotencyKey == in.IdempotencyKey {
-		delete(p.open, p.holders[in.IdempotencyKey])
+	last := p.holders[in.IdempotencyKey].address
+	if was := p.open[last]; was != nil && was.IdempotencyKey == in.IdempotencyKey {
+		delete(p.open, last)
 	}
-	p.holders[in.IdempotencyKey] = address
+	p.holders[in.IdempotencyKey] = holder{address, in.Twin}
 	all := p.gone[in.Effect]
 	if all = slices.DeleteFunc(all, func(old *checkpoint.Intent) bool {
 		same := old.Instance == in.Instance || old.Twin == in.Twin && !in.Twin.IsZero()

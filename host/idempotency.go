@@ -83,10 +83,13 @@ func (r *run) effect(w *work, st *flowStep) *sdk.Error {
 			}
 		}
 	}
-	// Its own key may have become another's, who took it up when this one had no such effect.
+	// Its own key may have become another's, who took it up when this one had no such
+	// effect, or have been that of another instance which stood in its place.
 	for n := 0; ; n++ {
 		key := r.s.idempotencyKey(at, n)
-		if holder, used := p.holders[key]; !used || holder == address && p.held.take(key, at) {
+		last, used := p.holders[key]
+		same := last.address == address && (w.inst < 0 || last.twin.IsZero() || last.twin == twin(&w.in))
+		if !used || same && p.held.take(key, at) {
 			w.idem = key
 			return nil
 		}
