@@ -165,7 +165,7 @@ func (h *Host) outputsDigest(outs []Output) sdk.Digest {
 func hideSensitive(outs []Output) {
 	for k := range outs {
 		if outs[k].Sensitive && outs[k].Value != nil {
-			outs[k].Value = json.RawMessage(`"(sensitive)"`)
+			outs[k].Value = json.RawMessage(hiddenValue)
 		}
 	}
 }

@@ -93,25 +93,35 @@ func (h *Host) explain(ctx context.Context, f *Flow, in inputs, o RunOptions, st
 	return e, nil
 }
 
+// foreseen is the scope of a step as the plan knows it. missing is set when something
+// that the plan lacks was asked for.
+func (s *session) foreseen(ctx context.Context, missing *error) hcl.Scope {
+	return hcl.Scope{Attempt: 1, Up: func(step int) hcl.Result {
+		hd := s.plan.Step(int32(step)).Head
+		if hd == nil {
+			*missing = checkpoint.ErrNotFound
+			return hcl.Result{}
+		}
+		res := hcl.Result{State: hd.Outcome.State(), Attempts: hd.Attempts, Degraded: hd.Degraded}
+		if hd.Outcome == checkpoint.Succeeded && hd.HasData() {
+			data, err := s.h.o.Store.Data(ctx, s.h.o.Tenant, hd.Data)
+			if err != nil {
+				*missing = err
+			}
+			res.Output = data
+		} else if hd.Outcome == checkpoint.Succeeded {
+			*missing = checkpoint.ErrNotFound
+		}
+		return res
+	}}
+}
+
 // content is the content key of a step whose upstreams are all current, zero if
 // its input cannot be evaluated now.
 func (s *session) content(ctx context.Context, i int32, lineage []sdk.Digest) checkpoint.Fingerprint {
 	var none checkpoint.Fingerprint
 	var missing error
-	input, diags := s.eval.KeyInput(int(i), nil, hcl.Scope{Up: func(step int) hcl.Result {
-		hd := s.plan.Step(int32(step)).Head
-		res := hcl.Result{State: hd.Outcome.State(), Attempts: hd.Attempts, Degraded: hd.Degraded}
-		if hd.Outcome == checkpoint.Succeeded && hd.HasData() {
-			data, err := s.h.o.Store.Data(ctx, s.h.o.Tenant, hd.Data)
-			if err != nil {
-				missing = err
-			}
-			res.Output = data
-		} else if hd.Outcome == checkpoint.Succeeded {
-			missing = checkpoint.ErrNotFound
-		}
-		return res
-	}})
+	input, diags := s.eval.KeyInput(int(i), nil, s.foreseen(ctx, &missing))
 	if missing != nil || diags.HasErrors() {
 		return none
 	}

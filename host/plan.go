@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -150,7 +151,7 @@ func (h *Host) isolation(f *Flow, i int32) loader.Isolation {
 // plannedStep is what Plan says of step i.
 func (s *session) plannedStep(ctx context.Context, i int32) PlannedStep {
 	st, sp := &s.f.steps[i], s.plan.Step(i)
-	ps := PlannedStep{Step: st.address, Action: s.action(i), Reason: s.why(ctx, i, nil), Effects: st.effects, Native: s.f.artifacts[st.Plugin].Kind == "native"}
+	ps := PlannedStep{Step: st.address, Action: s.action(i), Reason: s.why(ctx, i, nil, func() json.RawMessage { return s.shown(ctx, i) }), Effects: st.effects, Native: s.f.artifacts[st.Plugin].Kind == "native"}
 	switch ps.Action {
 	case "skip":
 		ps.Checkpoint = sp.Head.ID

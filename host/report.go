@@ -212,7 +212,7 @@ func (r *run) reused(u unit, h *checkpoint.Head, late bool) {
 	switch {
 	case h.Outcome != checkpoint.Succeeded:
 		r.counts.Skipped++
-		e.Type, e.State, e.Reason = EventSkipped, nil, r.s.why(r.ctx, i, nil)
+		e.Type, e.State, e.Reason = EventSkipped, nil, r.s.why(r.ctx, i, nil, nil)
 		if h.Outcome == checkpoint.SkippedFailure {
 			e.Error = r.s.failure(r.ctx, h)
 			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: h.Attempts, Error: e.Error})

@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,8 +17,9 @@ import (
 )
 
 // why says in words why step i is planned as it is, as a difference where there
-// is one. lineage holds the digests of its facets when they are known.
-func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string {
+// is one. lineage holds the digests of its facets when they are known, now gives its
+// input as it may be shown, nil if that is not known; nil where nobody asks.
+func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest, now func() json.RawMessage) string {
 	p := s.plan.Step(i)
 	h := p.Reason.Head
 	switch p.Reason.Why {
@@ -34,13 +36,13 @@ func (s *session) why(ctx context.Context, i int32, lineage []sdk.Digest) string
 		if lineage == nil {
 			lineage = s.plannedLineage(i)
 		}
-		return s.changed(ctx, i, h, s.parts[i], s.f.graph.Refs(i), lineage)
+		return s.changed(ctx, i, h, s.parts[i], s.f.graph.Refs(i), lineage, now)
 	case recovery.WhyUpstream:
 		switch {
 		case h == nil:
 			return s.neverSucceeded(i)
 		case lineage != nil:
-			return s.changed(ctx, i, h, s.parts[i], s.f.graph.Refs(i), lineage)
+			return s.changed(ctx, i, h, s.parts[i], s.f.graph.Refs(i), lineage, now)
 		}
 		return "unknown until " + s.f.steps[p.Reason.Upstream].address + ": reused if its answer is the same"
 	case recovery.WhyExpired, recovery.WhyNever, recovery.WhyOtherRun, recovery.WhyDegraded, recovery.WhyOperator, recovery.WhyFailed, recovery.WhyWithdrawn, recovery.WhyHusk, recovery.WhyLost:
@@ -84,7 +86,7 @@ func onlyOf[V any](names map[string]V, reason string) string {
 func (r *run) why(w *work, res *recovery.Resolution) string {
 	s := r.s
 	if w.unit.among == nil && res.Why != recovery.WhyLost {
-		return s.why(w.ctx, w.step, w.lineage)
+		return s.why(w.ctx, w.step, w.lineage, func() json.RawMessage { return r.shown(w) })
 	}
 	if res.Run && res.Why == recovery.WhyRerun {
 		return s.askedFor(w.step)
@@ -97,7 +99,7 @@ func (r *run) why(w *work, res *recovery.Resolution) string {
 	case res.Run:
 		return s.due(res.Why, h)
 	default:
-		return s.changed(w.ctx, w.step, h, r.parts(w), r.refs(w), w.lineage)
+		return s.changed(w.ctx, w.step, h, r.parts(w), r.refs(w), w.lineage, func() json.RawMessage { return r.shown(w) })
 	}
 }
 
@@ -144,8 +146,8 @@ func (s *session) neverSucceeded(i int32) string {
 }
 
 // changed names the differences between the step's newest record and now.
-// refs are those whose digests lineage holds.
-func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, now []checkpoint.NamedDigest, refs []recovery.Ref, lineage []sdk.Digest) string {
+// refs are those whose digests lineage holds; input is why's now.
+func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, now []checkpoint.NamedDigest, refs []recovery.Ref, lineage []sdk.Digest, input func() json.RawMessage) string {
 	const unknown = "its definition changed"
 	rec, err := s.h.o.Store.Record(ctx, s.h.o.Tenant, h.Seq)
 	if err != nil {
@@ -192,7 +194,13 @@ func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, now 
 	if len(parts) > 4 {
 		parts = append(parts[:4], fmt.Sprintf("and %d more", len(parts)-4))
 	}
-	return strings.Join(parts, ", ")
+	text := strings.Join(parts, ", ")
+	if input != nil {
+		if values := differences(was.InputHead, input()); values != "" {
+			text += " (" + values + ")"
+		}
+	}
+	return text
 }
 
 // plannedLineage is the lineage of a step whose upstreams are all current.
