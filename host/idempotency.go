@@ -100,10 +100,18 @@ func (r *run) effect(w *work, st *flowStep) *sdk.Error {
 // instance is known by what it is given, for it may have another place by now.
 func (p *past) own(w *work, st *flowStep, address string) *checkpoint.Intent {
 	if w.inst >= 0 {
+		var moved *checkpoint.Intent
 		for _, in := range p.gone[w.effect] {
-			if in.Step == st.address && in.Twin == twin(&w.in) {
+			switch {
+			case in.Step != st.address || in.Twin != twin(&w.in):
+			case in.Instance == w.in.Name:
 				return in
+			case moved == nil:
+				moved = in
 			}
+		}
+		if moved != nil {
+			return moved
 		}
 	}
 	if in := p.open[address]; in != nil && in.Effect == w.effect && (w.inst < 0 || w.in.Paired || in.Twin.IsZero()) {
