@@ -118,7 +118,7 @@ func (c *canonizer) expr(e hclsyntax.Expression) (sdk.Digest, cty.Value) {
 		return c.reference(t)
 	case *boundExpr:
 		return c.bound(t)
-	case *hclsyntax.UnaryOpExpr:
+	case *unaryExpr:
 		return c.unary(t)
 	}
 	return c.composite(e), cty.NilVal
@@ -204,7 +204,7 @@ var operators = map[*hclsyntax.Operation]string{
 	hclsyntax.OpDivide: "/", hclsyntax.OpModulo: "%", hclsyntax.OpNegate: "-",
 }
 
-func (c *canonizer) unary(t *hclsyntax.UnaryOpExpr) (sdk.Digest, cty.Value) {
+func (c *canonizer) unary(t *unaryExpr) (sdk.Digest, cty.Value) {
 	d, lit := c.expr(t.Val)
 	if t.Op == hclsyntax.OpNegate && lit != cty.NilVal && lit.Type() == cty.Number && !lit.IsNull() {
 		n := lit.Negate()
@@ -250,6 +250,22 @@ type textWriter struct {
 	others  int
 }
 
+// A text that locals stand in is joined up to these bounds, and by its digest beyond
+// them: locals that double each other have a text without end.
+const (
+	maxFold   = 1 << 20   // bytes of one text
+	maxFolded = 256 << 20 // bytes of all texts of a workflow
+)
+
+// joins says whether a literal may become a part of the text itself.
+func (w *textWriter) joins(part hclsyntax.Expression, text string) bool {
+	if _, written := unwrap(part).(*hclsyntax.LiteralValueExpr); written {
+		return true // it stands in the file once
+	}
+	w.c.p.folded += len(text)
+	return w.pending.Len()+len(text) <= maxFold && w.c.p.folded <= maxFolded
+}
+
 func (w *textWriter) parts(t *templateExpr) {
 	for _, p := range t.Parts {
 		if inner, ok := unwrap(p).(*templateExpr); ok {
@@ -258,7 +274,7 @@ func (w *textWriter) parts(t *templateExpr) {
 		}
 		d, lit := w.c.expr(p)
 		if lit != cty.NilVal && !lit.IsNull() {
-			if s, err := convert.Convert(lit, cty.String); err == nil {
+			if s, err := convert.Convert(lit, cty.String); err == nil && w.joins(p, s.AsString()) {
 				w.pending.WriteString(s.AsString())
 				continue
 			}

@@ -118,7 +118,7 @@ func (c *compiler) expr(e hclsyntax.Expression) hclsyntax.Expression {
 		return c.traversal(t)
 	case *hclsyntax.RelativeTraversalExpr:
 		t.Source = c.expr(t.Source)
-		t.Traversal = normalTraversal(t.Traversal)
+		t.Traversal = c.keys(normalTraversal(t.Traversal))
 	case *hclsyntax.FunctionCallExpr:
 		return c.call(t)
 	case *hclsyntax.ConditionalExpr:
@@ -154,6 +154,7 @@ func (c *compiler) expr(e hclsyntax.Expression) hclsyntax.Expression {
 		return &binaryExpr{t}
 	case *hclsyntax.UnaryOpExpr:
 		t.Val = c.expr(t.Val)
+		return &unaryExpr{t}
 	case *hclsyntax.TemplateExpr:
 		for i := range t.Parts {
 			t.Parts[i] = c.expr(t.Parts[i])

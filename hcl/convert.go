@@ -21,6 +21,12 @@ func convertValue(v cty.Value, ty cty.Type) (cty.Value, error) {
 	switch {
 	case ty == cty.DynamicPseudoType || v.Type().Equals(ty):
 		return v, nil
+	case ty == cty.Number && v.Type() == cty.String && v.IsKnown() && !v.IsNull():
+		n, err := number(v.AsString())
+		if out := rangeError(""); err != nil && !errors.As(err, &out) {
+			err = fmt.Errorf("a number is required, this is %s", describe(v))
+		}
+		return n, err
 	case !v.IsKnown() || v.IsNull() || ty.IsPrimitiveType():
 		out, err := convert.Convert(v, ty)
 		if err != nil && v.IsKnown() {

@@ -200,6 +200,18 @@ type jsonDiagnostic struct {
 	Snippet  *jsonSnippet `json:"snippet,omitempty"`
 }
 
+func moreDiagnostics(worst Severity, n int) Diagnostic {
+	return Diagnostic{Severity: worst, Code: "more-diagnostics", Summary: "There are more", Detail: fmt.Sprintf("%d more are not listed. Mend these first.", n)}
+}
+
+// worst is Error if there is one.
+func (d Diagnostics) worst() Severity {
+	if d.HasErrors() {
+		return Error
+	}
+	return Warning
+}
+
 type jsonRange struct {
 	Filename string `json:"filename"`
 	Start    Pos    `json:"start"`
@@ -220,10 +232,17 @@ type jsonValue struct {
 	Statement string `json:"statement"`
 }
 
-// JSON returns the diagnostics as a JSON array for machines, all of them and
-// not folded, with the field names of `terraform validate -json` and the
-// stable code. Offsets in a snippet are in bytes of its code.
+// maxListed is how many diagnostics JSON lists: each byte of a file can be one.
+const maxListed = 1000
+
+// JSON returns the diagnostics as a JSON array for machines, not folded, with the
+// field names of `terraform validate -json` and the stable code. Offsets in a
+// snippet are in bytes of its code. Behind the first thousand one says how many
+// there are more, with the code more-diagnostics.
 func (d Diagnostics) JSON(files []File) json.RawMessage {
+	if n := len(d) - maxListed; n > 0 {
+		d = append(slices.Clip(d[:maxListed]), moreDiagnostics(d[maxListed:].worst(), n))
+	}
 	out := make([]jsonDiagnostic, 0, len(d))
 	for i := range d {
 		x := &d[i]
@@ -241,6 +260,9 @@ func (d Diagnostics) JSON(files []File) json.RawMessage {
 	return b
 }
 
+// maxCode is how many bytes of a line a snippet has before it is cut.
+const maxCode = 1000
+
 func snippet(x *Diagnostic, src []byte) *jsonSnippet {
 	r := x.Subject
 	if src == nil || r.Start.Line == 0 || r.Start.Byte > len(src) {
@@ -248,11 +270,10 @@ func snippet(x *Diagnostic, src []byte) *jsonSnippet {
 	}
 	line, start := lineAt(src, r.Start.Byte)
 	from := min(r.Start.Byte-start, len(line))
-	s := &jsonSnippet{
-		Code: string(line), StartLine: r.Start.Line, StartOff: from,
-		EndOff: max(from, min(r.End.Byte-start, len(line))), Values: []jsonValue{},
-	}
+	line, from, to := window(line, from, max(from, min(r.End.Byte-start, len(line))), maxCode/2)
+	s := &jsonSnippet{Code: string(line), StartLine: r.Start.Line, StartOff: from, EndOff: to, Values: []jsonValue{}}
 	if header := blockAround(src, r.Start.Byte); header != "" {
+		header = shorten([]byte(header), maxCode)
 		s.Context = &header
 	}
 	for _, v := range x.Values {

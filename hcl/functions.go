@@ -18,7 +18,6 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 	yaml "github.com/zclconf/go-cty-yaml"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
@@ -170,6 +169,21 @@ var oneFunc = function.New(&function.Spec{
 	},
 })
 
+// longDigits finds a text among values that is taken for a number without end.
+func longDigits(vs []cty.Value) (found string) {
+	for _, v := range vs {
+		_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
+			if v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
+				if s := v.AsString(); len(s) > maxDigits && strings.Trim(s, "0123456789+-.eE") == "" {
+					found = s
+				}
+			}
+			return found == "", nil
+		})
+	}
+	return found
+}
+
 var sumFunc = function.New(&function.Spec{
 	Params: []function.Parameter{{Name: "numbers", Type: cty.DynamicPseudoType}},
 	Type:   function.StaticReturnType(cty.Number),
@@ -180,7 +194,7 @@ var sumFunc = function.New(&function.Spec{
 		total := cty.Zero
 		for it := args[0].ElementIterator(); it.Next(); {
 			_, v := it.Element()
-			n, err := convert.Convert(v, cty.Number)
+			n, err := convertValue(v, cty.Number)
 			if err != nil || n.IsNull() {
 				return cty.NilVal, function.NewArgErrorf(0, "each element must be a number, this one is %s", describe(v))
 			}
@@ -392,6 +406,10 @@ func guardFormat(args []cty.Value) error {
 		if a.IsKnown() && !a.IsNull() && !a.Type().IsPrimitiveType() {
 			lists = max(lists, a.LengthInt())
 		}
+	}
+	if digits := longDigits(args[1:]); digits != "" {
+		_, err := number(digits)
+		return err
 	}
 	verbs := strings.Count(spec, "%")
 	wide := 0

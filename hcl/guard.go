@@ -11,7 +11,8 @@ const (
 	maxFile     = 16 << 20  // bytes of one file
 	maxNesting  = 200       // brackets and templates inside each other
 	maxOperator = 2000      // operators and indexings on the way to any part of an expression
-	maxTokens   = 2_000_000 // words and signs of one file; HCL needs about 300 bytes for each
+	maxTokens   = 2_000_000 // words and signs of one file
+	maxBlock    = 500_000   // words and signs of one block; HCL needs about 400 bytes for each
 )
 
 var bom = []byte("\xef\xbb\xbf")
@@ -79,6 +80,10 @@ func beyond(l limit, at hclv2.Range) Diagnostics {
 		ds.errorf("nesting-too-deep", at, "Nesting is too deep", "Brackets and templates may be nested at most %d levels. Split the expression into locals.", maxNesting)
 	case tooLong:
 		ds.errorf("expression-too-long", at, "Expression is too long", "One expression may have at most %d operators and indexings. Split it into locals.", maxOperator)
+	case tooManyDigits:
+		ds.errorf("number-out-of-range", at, "Number is out of range", "A number may have %d digits. Write it as a text, in quotes.", maxDigits)
+	case tooLarge:
+		ds.errorf("file-too-large", at, "Block is too large", "One block or attribute may have at most %d words and signs. Split it, or keep data in files that a step reads.", maxBlock)
 	case tooMany:
 		ds.errorf("file-too-large", at, "File is too large", "A file may have at most %d words and signs. Split it, or keep data in files that a step reads.", maxTokens)
 	}

@@ -1,6 +1,7 @@
 package hcl
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 )
 
 var scanSeeds = []string{
+	"\r${",
 	`a = "x ${b["c"]} %{ if d }y%{ else }z%{ endif }"`, "a = <<EOT\nx ${y}\n  EOT\nEOT\n", "a = <<-E\n\t${\"<<E\"}\nE\n E\n",
 	`a = "$${b} $$${c} %%{d} \\" \\${e}"`, "# \" ${\n// (\n/* \" [ */ b = 1", `a = "${{ x = "}" }}"`, "a = \"x\n${y}\"", `"${~x~}" ~}`,
 	"a = b-c - d\nb = 1e+5+1.5\n", "a = <<€\n((((\n€\n", "<<é\n${x}\né\n", "a = \"$\" \"%\" \"$$\" \"$${\"", "<<A\r\nA\r\n(", "${<<A\n${\nA\n}",
@@ -68,7 +70,8 @@ func agree(t *testing.T, src []byte, what scanKind) {
 		return
 	}
 	// HCL gives up at a lone carriage return in a text; ours reads on.
-	if n := len(tokens) - 2; n >= 0 && tokens[n].Type == hclsyntax.TokenInvalid && len(got) > len(want) {
+	lone := bytes.Contains(bytes.ReplaceAll(src, []byte("\r\n"), nil), []byte("\r"))
+	if broken = broken || lone; lone && len(got) > len(want) {
 		got = got[:len(want)]
 	}
 	if !slices.Equal(got, want) {

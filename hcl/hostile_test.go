@@ -124,6 +124,13 @@ func bombs() map[string]bombCase {
 		fmt.Fprintf(&doubling, " l%d = [local.l%d, local.l%[2]d]\n", i+1, i)
 	}
 	doubling.WriteString("}\n" + input("local.l63"))
+	var texts strings.Builder
+	texts.WriteString("locals {\n l0 = \"xy\"\n")
+	for i := range 63 {
+		fmt.Fprintf(&texts, " l%d = \"${local.l%d}${local.l%[2]d}\"\n", i+1, i)
+	}
+	texts.WriteString("}\n" + input("local.l63"))
+	digits := strings.Repeat("9", 1_000_000)
 	squares := "locals {\n n0 = 1e300\n"
 	for i := range 63 {
 		squares += fmt.Sprintf(" n%d = local.n%d * local.n%[2]d\n", i+1, i)
@@ -169,6 +176,19 @@ func bombs() map[string]bombCase {
 		"long name":         {`step "` + strings.Repeat("字", 65) + `" {}`, "invalid-name"},
 		"try hides no bomb": {input(`try([for i in range(1000) : [for j in range(1000) : j]], "fine")`), "evaluation-limit"},
 		"can hides no bomb": {input(`can([for i in range(1000) : [for j in range(1000) : j]])`), "evaluation-limit"},
+		"digits":            {input(digits), "number-out-of-range"},
+		"digits as index":   {input("[1, 2]." + digits), "number-out-of-range"},
+		"text of digits":    {input(`"` + digits + `" * 2`), "number-out-of-range"},
+		"negated digits":    {input(`-"` + digits + `"`), "number-out-of-range"},
+		"digits as key":     {input(`[1, 2]["` + digits + `"]`), "invalid-index"},
+		"digits as a key":   {input(`[1, 2]["${"` + digits + `"}"]`), "invalid-index"},
+		"convert digits":    {input(`convert(["` + digits + `"], list(number))`), "conversion"},
+		"sum of digits":     {input(`sum(["` + digits + `"])`), "invalid-function-argument"},
+		"format digits":     {input(`format("%d", "` + digits + `")`), "function-call"},
+		"many mistakes":     {strings.Repeat("a = \n", 500_000), "more-diagnostics"},
+		"a block of them":   {"locals {\n" + strings.Repeat("a = \n", 500_000) + "}\n", "file-too-large"},
+		"labels":            {strings.Repeat("a ", 600_000), "file-too-large"},
+		"doubling texts":    {texts.String(), "evaluation-limit"},
 		"nested equality":   {input("[for i in range(1000) : [for j in range(1000) : range(1000) == range(1000)]]"), "evaluation-limit"},
 	}
 	return cases
@@ -235,6 +255,32 @@ func TestBombs(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestNestedOnce: what is nested is evaluated once at each level. Twice would take
+// longer than anybody waits.
+func TestNestedOnce(t *testing.T) {
+	t.Parallel()
+	nest := func(before, core, after string) string {
+		return strings.Repeat(before, 60) + core + strings.Repeat(after, 60)
+	}
+	for name, c := range map[string]struct{ expr, code string }{
+		"conditional":       {nest("true ? (", "1", ") : 2"), ""},
+		"other conditional": {nest("false ? 2 : (", "1", ")"), ""},
+		"unknown condition": {nest(`step.a.output.n == 1 ? (`, "1", ") : 2"), ""},
+		"index":             {nest("step.a.output[", `"none"`, "]"), "unsupported-attribute"},
+		"good index":        {nest("[0][", "0", "]"), ""},
+		"try":               {nest("try(", "1", ", 2)"), ""},
+		"for":               {nest("[for x in ", "[1]", " : x]"), ""},
+		"minus":             {nest("-(", "1", ")"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, ds := value(t, c.expr, `{"n":1}`); c.code == "" && ds.HasErrors() || c.code != "" && !hasCode(ds, c.code) {
+				t.Error(explain(ds))
+			}
+		})
 	}
 }
 

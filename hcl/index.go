@@ -2,6 +2,7 @@ package hcl
 
 import (
 	"encoding/json"
+	"fmt"
 
 	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -14,25 +15,72 @@ import (
 type indexExpr struct{ *hclsyntax.IndexExpr }
 
 func (e *indexExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
-	if raw, ty, ok := e.part(ctx); ok {
+	key, hd := e.Key.Value(ctx)
+	if hd.HasErrors() {
+		return cty.DynamicVal, hd
+	}
+	if raw, ty, ok := e.partAt(key, ctx); ok {
 		if v, err := decodeJSON(raw, ty); err == nil {
 			return v, nil
 		}
 	}
-	// Whatever is unusual HCL converts, or tells what is wrong with it.
-	return e.IndexExpr.Value(ctx)
+	if err := checkKey(key); err != nil {
+		return cty.DynamicVal, evalDiag("invalid-index", e.Key, ctx, e.Key.Range(), "Invalid index", "%s.", sentence(err))
+	}
+	// Whatever is unusual HCL converts, or tells what is wrong with it. The key is
+	// not evaluated again: keys can be such expressions themselves, each twice as
+	// dear as the one in it.
+	asked := *e.IndexExpr
+	asked.Key = &keyExpr{e.Key, key}
+	return asked.Value(ctx)
+}
+
+// keyExpr is an expression with the value it has.
+type keyExpr struct {
+	hclsyntax.Expression
+	value cty.Value
+}
+
+func (e *keyExpr) Value(*hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) { return e.value, nil }
+
+// keys is t up to the first key that no collection has.
+func (c *compiler) keys(t hclv2.Traversal) hclv2.Traversal {
+	for i, s := range t {
+		if s, ok := s.(hclv2.TraverseIndex); ok {
+			if err := checkKey(s.Key); err != nil {
+				c.ds.errorf("invalid-index", s.SrcRange, "Invalid index", "%s.", sentence(err))
+				return t[:i]
+			}
+		}
+	}
+	return t
+}
+
+// checkKey refuses a key that HCL would read as a number for minutes.
+func checkKey(key cty.Value) error {
+	if key.IsKnown() && !key.IsNull() && key.Type() == cty.String && len(key.AsString()) > maxDigits {
+		return fmt.Errorf("a key may have %d bytes, this one has %d", maxDigits, len(key.AsString()))
+	}
+	return nil
 }
 
 // part is the JSON text that the expression names and what is known of its type;
 // ok is false when it has to be evaluated as a whole.
 func (e *indexExpr) part(ctx *hclv2.EvalContext) (raw json.RawMessage, ty cty.Type, ok bool) {
+	key, hd := e.Key.Value(ctx)
+	if hd.HasErrors() {
+		return nil, ty, false
+	}
+	return e.partAt(key, ctx)
+}
+
+func (e *indexExpr) partAt(key cty.Value, ctx *hclv2.EvalContext) (raw json.RawMessage, ty cty.Type, ok bool) {
 	r, isRef := unwrap(e.Collection).(*refExpr)
 	f := frameOf(ctx)
 	if !isRef || f == nil || f.mode != evaluating || !r.hasSource() || r.path == nil {
 		return nil, ty, false
 	}
-	key, hd := e.Key.Value(ctx)
-	if hd.HasErrors() || !key.IsKnown() || key.IsNull() || key.Type() != cty.String && key.Type() != cty.Number {
+	if !key.IsKnown() || key.IsNull() || key.Type() != cty.String && key.Type() != cty.Number {
 		return nil, ty, false
 	}
 	path := jsonPath(hclv2.Traversal{hclv2.TraverseIndex{Key: key}})

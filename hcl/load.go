@@ -155,15 +155,19 @@ func parseNative(f *File) (*hclsyntax.Body, Diagnostics) {
 	if ds.HasErrors() {
 		return nil, ds
 	}
-	if body := parsePieces(src, f.Path, start, cuts); body != nil {
+	body, wrong := parsePieces(src, f.Path, start, cuts)
+	if body != nil {
 		return body, nil
 	}
-	file, hd := hclsyntax.ParseConfig(src, f.Path, start)
-	ds = fromHCL(hd)
+	file, hd := hclsyntax.ParseConfig(src[:wrong], f.Path, start)
+	ds = fromHCL(hd[:min(len(hd), maxListed)])
+	if n := len(hd) - maxListed; n > 0 {
+		ds = append(ds, moreDiagnostics(Error, n))
+	}
 	for i := range ds {
 		explainSyntax(&ds[i], f.Bytes)
 	}
-	body, _ := file.Body.(*hclsyntax.Body)
+	body, _ = file.Body.(*hclsyntax.Body)
 	return body, unclosed(ds, f, start.Byte)
 }
 

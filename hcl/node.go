@@ -34,15 +34,21 @@ func (e *condExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) 
 	if cond.IsNull() || cond.Type() != cty.Bool {
 		return cty.DynamicVal, e.notBool(cond, ctx)
 	}
-	if f := frameOf(ctx); f != nil && f.mode == checking {
-		if _, hd := e.either(ctx); hd.HasErrors() {
-			return cty.DynamicVal, hd
-		}
-	}
+	chosen := e.FalseResult
 	if cond.True() {
-		return e.TrueResult.Value(ctx)
+		chosen = e.TrueResult
 	}
-	return e.FalseResult.Value(ctx)
+	if f := frameOf(ctx); f == nil || f.mode != checking {
+		return chosen.Value(ctx)
+	}
+	a, b, _, hd := e.branches(ctx) // each once: they can be conditionals themselves
+	switch {
+	case hd.HasErrors():
+		return cty.DynamicVal, hd
+	case cond.True():
+		return a, nil
+	}
+	return b, nil
 }
 
 func (e *condExpr) notBool(v cty.Value, ctx *hclv2.EvalContext) hclv2.Diagnostics {
@@ -52,19 +58,25 @@ func (e *condExpr) notBool(v cty.Value, ctx *hclv2.EvalContext) hclv2.Diagnostic
 // either is the value when the condition is not known: of the common type if
 // both branches have one.
 func (e *condExpr) either(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
-	a, hd := e.TrueResult.Value(ctx)
+	_, _, common, hd := e.branches(ctx)
+	return common, hd
+}
+
+// branches evaluates both and says what they have in common.
+func (e *condExpr) branches(ctx *hclv2.EvalContext) (a, b, common cty.Value, hd hclv2.Diagnostics) {
+	a, hd = e.TrueResult.Value(ctx)
 	b, hd2 := e.FalseResult.Value(ctx)
 	if hd = append(hd, hd2...); hd.HasErrors() {
-		return cty.DynamicVal, hd
+		return a, b, cty.DynamicVal, hd
 	}
 	ta, tb := a.Type(), b.Type()
 	if ta.IsPrimitiveType() && tb.IsPrimitiveType() && ta != tb {
-		return cty.DynamicVal, evalDiag("inconsistent-conditional-result-types", e, ctx, e.SrcRange, "Branches have different types", "One branch is a %s, the other a %s. Convert one of them, for example with tostring().", ta.FriendlyName(), tb.FriendlyName())
+		return a, b, cty.DynamicVal, evalDiag("inconsistent-conditional-result-types", e, ctx, e.SrcRange, "Branches have different types", "One branch is a %s, the other a %s. Convert one of them, for example with tostring().", ta.FriendlyName(), tb.FriendlyName())
 	}
 	if ta.Equals(tb) {
-		return cty.UnknownVal(ta), nil
+		return a, b, cty.UnknownVal(ta), nil
 	}
-	return cty.DynamicVal, nil
+	return a, b, cty.DynamicVal, nil
 }
 
 // describe names what a value is, for a message.
@@ -235,14 +247,14 @@ type binaryExpr struct{ *hclsyntax.BinaryOpExpr }
 
 func (e *binaryExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
 	params := e.Op.Impl.Params()
-	left, hd := e.operand(ctx, e.LHS, params[0].Type)
+	left, hd := operand(ctx, e.Op, e.LHS, params[0].Type, " on both sides")
 	if hd.HasErrors() {
 		return cty.DynamicVal, hd
 	}
 	if left.IsKnown() && (e.Op == hclsyntax.OpLogicalAnd && left.False() || e.Op == hclsyntax.OpLogicalOr && left.True()) {
 		return left, nil
 	}
-	right, hd := e.operand(ctx, e.RHS, params[1].Type)
+	right, hd := operand(ctx, e.Op, e.RHS, params[1].Type, " on both sides")
 	if hd.HasErrors() {
 		return cty.DynamicVal, hd
 	}
@@ -284,7 +296,7 @@ func (e *binaryExpr) apply(left, right cty.Value) (cty.Value, error) {
 }
 
 // operand evaluates one side and brings it to the type that the operator takes.
-func (e *binaryExpr) operand(ctx *hclv2.EvalContext, side hclsyntax.Expression, ty cty.Type) (cty.Value, hclv2.Diagnostics) {
+func operand(ctx *hclv2.EvalContext, op *hclsyntax.Operation, side hclsyntax.Expression, ty cty.Type, where string) (cty.Value, hclv2.Diagnostics) {
 	v, hd := side.Value(ctx)
 	if hd.HasErrors() || ty == cty.DynamicPseudoType {
 		return v, hd
@@ -292,14 +304,33 @@ func (e *binaryExpr) operand(ctx *hclv2.EvalContext, side hclsyntax.Expression, 
 	out := v
 	if v.Type() != ty {
 		var err error
-		if out, err = convert.Convert(v, ty); err != nil {
-			return cty.DynamicVal, evalDiag("invalid-operand", side, ctx, side.Range(), "Operand has the wrong type", "%s takes a %s on both sides, this is %s.", operators[e.Op], ty.FriendlyName(), describe(v))
+		var beyond rangeError
+		if out, err = convertValue(v, ty); errors.As(err, &beyond) {
+			return cty.DynamicVal, evalDiag("number-out-of-range", side, ctx, side.Range(), "Number is out of range", "%s.", sentence(err))
+		} else if err != nil {
+			return cty.DynamicVal, evalDiag("invalid-operand", side, ctx, side.Range(), "Operand has the wrong type", "%s takes a %s%s, this is %s.", operators[op], ty.FriendlyName(), where, describe(v))
 		}
 	}
 	if out.IsKnown() && out.IsNull() {
-		return cty.DynamicVal, evalDiag("null-value", side, ctx, side.Range(), "Value is null", "%s takes a %s on both sides, this is null.", operators[e.Op], ty.FriendlyName())
+		return cty.DynamicVal, evalDiag("null-value", side, ctx, side.Range(), "Value is null", "%s takes a %s%s, this is null.", operators[op], ty.FriendlyName(), where)
 	}
 	return out, nil
+}
+
+// unaryExpr is - or ! with an operand that is converted as those of the others are.
+type unaryExpr struct{ *hclsyntax.UnaryOpExpr }
+
+func (e *unaryExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
+	v, hd := operand(ctx, e.Op, e.Val, e.Op.Impl.Params()[0].Type, "")
+	switch {
+	case hd.HasErrors():
+		return cty.DynamicVal, hd
+	case !v.IsKnown():
+		return cty.UnknownVal(e.Op.Type), nil
+	case e.Op == hclsyntax.OpNegate:
+		return v.Negate(), nil
+	}
+	return v.Not(), nil
 }
 
 // templateExpr joins its parts and bounds the result.

@@ -24,7 +24,7 @@ func sameTree(src string, size int) (diff string, pieces bool) {
 		return "", false
 	}
 	start := hclv2.Pos{Line: 1, Column: 1, Byte: 3}
-	got := parsePieces([]byte(src), "flow.hcl", start, s.cuts)
+	got, _ := parsePieces([]byte(src), "flow.hcl", start, s.cuts)
 	if got == nil {
 		return "", false
 	}

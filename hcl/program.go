@@ -20,6 +20,7 @@ type program struct {
 	dir          string //  of the flow's files; "" when parsed from bytes
 	vars         []variable
 	locals       []local
+	folded       int // bytes of literals that canonize has joined
 	steps        []stepCode
 	plugins      []*expression // config; nil when not written
 	outputs      []outputCode

@@ -14,7 +14,7 @@ import (
 // traversal resolves a reference. Variables of `for` and of templates stay
 // HCL's own nodes.
 func (c *compiler) traversal(t *hclsyntax.ScopeTraversalExpr) hclsyntax.Expression {
-	t.Traversal = normalTraversal(t.Traversal)
+	t.Traversal = c.keys(normalTraversal(t.Traversal))
 	root := t.Traversal.RootName()
 	for i := range c.scope {
 		if c.scope[i][0] == root || c.scope[i][1] == root {

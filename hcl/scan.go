@@ -23,6 +23,8 @@ const (
 	tooDeep
 	tooLong
 	tooMany
+	tooLarge
+	tooManyDigits
 )
 
 // scanner finds brackets, templates and operators in a text as HCL's own
@@ -33,6 +35,7 @@ type scanner struct {
 	b      []byte
 	p      int
 	tokens int
+	block  int // tokens before the block that is open now
 	stack  []opened
 	// returns are the brace levels at which "}" ends a template sequence.
 	returns []int
@@ -193,8 +196,12 @@ func (s *scanner) heredoc() {
 // code reads one token outside of texts.
 func (s *scanner) code() {
 	c, next := s.b[s.p], s.at(1)
-	if s.tokens++; s.tokens > maxTokens {
+	switch s.tokens++; {
+	case s.tokens > maxTokens:
 		s.found = tooMany
+		return
+	case s.tokens-s.block > maxBlock:
+		s.found = tooLarge
 		return
 	}
 	switch {
@@ -244,6 +251,12 @@ func (s *scanner) skipComment() bool {
 }
 
 func (s *scanner) number() {
+	from := s.p
+	defer func() {
+		if s.p-from > maxDigits {
+			s.p, s.found = from, tooManyDigits
+		}
+	}()
 	for s.p < len(s.b) {
 		c, next := s.b[s.p], s.at(1)
 		switch {
@@ -315,7 +328,10 @@ func (s *scanner) sign(c, next byte) {
 
 // cut notes that a line begins at p.
 func (s *scanner) cut(p int) {
-	if s.piece == 0 || len(s.stack) > 1 {
+	if len(s.stack) > 1 {
+		return
+	}
+	if s.block = s.tokens; s.piece == 0 {
 		return
 	}
 	last := 0

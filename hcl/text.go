@@ -42,8 +42,11 @@ func listOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// capital makes the first letter a capital one.
+// capital makes the first letter a capital one, unless it is that of a name.
 func capital(s string) string {
+	if word, _, _ := strings.Cut(s, " "); strings.ContainsAny(strings.TrimRight(word, ".:"), `./\_`) {
+		return s // a name, such as that of a file
+	}
 	r, n := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(r)) + s[n:]
 }

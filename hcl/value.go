@@ -163,7 +163,8 @@ func uniform(vals map[string]cty.Value) bool {
 }
 
 // number reads a decimal. It keeps every digit (512 bits), but refuses what
-// could only be written out as a text of megabytes.
+// could only be written out as a text of megabytes, or takes minutes to read, with
+// a rangeError.
 func number(s string) (cty.Value, error) {
 	if len(s) < 18 {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -172,10 +173,13 @@ func number(s string) (cty.Value, error) {
 	}
 	short := s
 	if len(short) > 40 {
-		short = short[:40] + "…"
+		short = strings.ToValidUTF8(short[:40], "") + "…"
+	}
+	if strings.Trim(s, "0123456789+-.eE") != "" {
+		return cty.NilVal, fmt.Errorf("%s is not a number", short)
 	}
 	if i := strings.IndexAny(s, "eE"); i >= 0 && len(strings.TrimLeft(s[i+1:], "+-0")) > 5 || len(s) > maxDigits {
-		return cty.NilVal, fmt.Errorf("the number %s is out of range", short)
+		return cty.NilVal, rangeError("the number " + short + " is out of range")
 	}
 	v, err := cty.ParseNumberVal(s)
 	if err != nil {
@@ -185,21 +189,26 @@ func number(s string) (cty.Value, error) {
 }
 
 const (
-	maxDigits   = 20_000
+	maxDigits   = 6_000  // reading takes time that grows with their square
 	maxExponent = 1024   // 2^1024 is 1.8e308
 	minExponent = -16384 // written out, about 5,000 digits
 )
 
+// rangeError is about a number that is none of ours, though it is one.
+type rangeError string
+
+func (e rangeError) Error() string { return string(e) }
+
 func checkNumber(v cty.Value) error {
 	f := v.AsBigFloat()
 	if f.IsInf() {
-		return errors.New("a number is infinite")
+		return rangeError("a number is infinite")
 	}
 	switch e := f.MantExp(nil); {
 	case e > maxExponent:
-		return errors.New("a number is larger than 1.8e308")
+		return rangeError("a number is larger than 1.8e308")
 	case e < minExponent:
-		return errors.New("a number is closer to zero than 1e-4932")
+		return rangeError("a number is closer to zero than 1e-4932")
 	}
 	return nil
 }
