@@ -21,7 +21,7 @@ func stepOf(address string) string {
 // nameIn is the name of an instance in brackets, as it stands in its address.
 func nameIn(address string) string {
 	if _, name, _ := hcl.SplitAddress(address); name != "" {
-		return "[" + name + "]"
+		return "[" + strings.Join(hcl.InstanceKeys(name), "][") + "]"
 	}
 	return ""
 }
@@ -106,20 +106,28 @@ func (t tally) state() string {
 }
 
 // gatherInstances gives every fan-out among steps its tally; of those that have
-// not been heard of it counts as pending.
+// not been heard of it counts as pending. Instances that have instances themselves
+// are no more than these.
 func gatherInstances(s *story, steps []*shownStep) {
 	fans := map[string]*shownStep{}
 	for _, st := range steps {
-		if n, ok := s.fans[st.Step]; ok && st.State != "reused" {
+		if n, ok := s.fans[st.Step]; ok && st.State != "reused" && stepOf(st.Step) == st.Step {
 			st.Instances = tally{"pending": n}
 			fans[st.Step] = st
 		}
 	}
 	for _, st := range steps {
-		if fan := fans[stepOf(st.Step)]; fan != nil && fan != st {
-			fan.Instances[st.stateIn(s)]++
-			fan.Instances["pending"]--
+		fan := fans[stepOf(st.Step)]
+		if fan == nil || fan == st {
+			continue
 		}
+		if n, inner := s.fans[st.Step]; inner {
+			st.collects = true
+			fan.Instances["pending"] += n - 1
+			continue
+		}
+		fan.Instances[st.stateIn(s)]++
+		fan.Instances["pending"]--
 	}
 	for _, fan := range fans {
 		if fan.Instances["pending"] <= 0 {
@@ -159,7 +167,7 @@ func compareKeys(x, y string) int {
 func instancesOf(steps []*shownStep, step string) []*shownStep {
 	var is []*shownStep
 	for _, st := range steps {
-		if st.Step != step && stepOf(st.Step) == step {
+		if st.Step != step && stepOf(st.Step) == step && !st.collects {
 			is = append(is, st)
 		}
 	}

@@ -28,6 +28,8 @@ type shownStep struct {
 	SavedCost   checkpoint.Cost `json:"saved_cost,omitzero"`
 	Error       *sdk.Error      `json:"error,omitempty"`     // why it failed before an attempt began
 	Instances   tally           `json:"instances,omitempty"` // of a step with for_each, by state
+
+	collects bool // it is an instance that has instances
 }
 
 // shownTry is one attempt.
