@@ -255,7 +255,7 @@ func TestSubflowForEachConditions(t *testing.T) {
 	wantOutput(t, res, "end", `"none"`)
 }
 
-// A loop inside of a loop is written with keys of both, as the language's page says:
+// A loop inside of a loop can be written with keys of both, at the price of a barrier:
 // the inner elements are known only when the outer steps have ended.
 func TestLoopsInsideOfLoops(t *testing.T) {
 	t.Parallel()
