@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	hclv2 "github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -298,9 +297,9 @@ func (c *compiler) convert(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
 		c.ds.errorf("invalid-function-argument", t.Range(), "Wrong number of arguments", "convert() takes a value and a type, such as convert(x, list(string)).")
 		return bad
 	}
-	ty, defaults, hd := typeexpr.TypeConstraintWithDefaults(t.Args[1])
-	if hd.HasErrors() {
-		*c.ds = append(*c.ds, fromHCL(hd)...)
+	ty, defaults, ds := typeOf(t.Args[1])
+	if ds.HasErrors() {
+		*c.ds = append(*c.ds, ds...)
 		return bad
 	}
 	t.Args = t.Args[:1]

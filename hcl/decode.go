@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	hclv2 "github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -113,7 +112,7 @@ func (r *reader) declare(b *block) {
 	switch b.Type {
 	case "workflow":
 		if first := r.byKind["workflow"][0]; first != b {
-			r.ds.errorf("duplicate-name", b.header(), "Second workflow block", "The workflow is already declared at %s. A flow has exactly one.", rangeOf(first.header()))
+			r.ds.errorf("duplicate-name", b.header(), "Second workflow block", "The workflow is already declared at %s. A flow has exactly one, and all *.hcl files of a directory are one flow. Give each a directory of its own, or name the one file that is meant.", rangeOf(first.header()))
 		}
 	case "variable":
 		if r.sub != nil {
@@ -285,9 +284,9 @@ func (r *reader) variable(b *block, v *variable, out *Variable) {
 	v.sensitive = r.flag(b, "sensitive", false)
 	out.Sensitive = v.sensitive
 	if e := b.expr("type"); e != nil {
-		ty, defaults, hd := typeexpr.TypeConstraintWithDefaults(e)
-		if hd.HasErrors() {
-			r.ds = append(r.ds, fromHCL(hd)...)
+		ty, defaults, ds := typeOf(e)
+		if ds.HasErrors() {
+			r.ds = append(r.ds, ds...)
 		} else {
 			v.ty, v.defaults, v.typed = ty, defaults, true
 		}

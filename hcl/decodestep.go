@@ -2,7 +2,6 @@ package hcl
 
 import (
 	hclv2 "github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
@@ -86,9 +85,9 @@ func (r *reader) checkpoint(b *block, s *Step, code *stepCode, salt place) {
 }
 
 func (r *reader) outputType(e hclsyntax.Expression, code *stepCode) {
-	ty, defaults, hd := typeexpr.TypeConstraintWithDefaults(e)
-	if hd.HasErrors() {
-		r.ds = append(r.ds, fromHCL(hd)...)
+	ty, defaults, ds := typeOf(e)
+	if ds.HasErrors() {
+		r.ds = append(r.ds, ds...)
 		return
 	}
 	if defaults != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -43,6 +44,22 @@ func typeText(ty cty.Type) string {
 		return "object({ " + strings.Join(parts, ", ") + " })"
 	}
 	return ty.FriendlyName()
+}
+
+// typeWords are what a type is written with.
+var typeWords = []string{"any", "bool", "number", "string", "list", "map", "object", "optional", "set", "tuple"}
+
+// typeOf reads a type.
+func typeOf(e hclsyntax.Expression) (cty.Type, *typeexpr.Defaults, Diagnostics) {
+	ty, defaults, hd := typeexpr.TypeConstraintWithDefaults(e)
+	ds := fromHCL(hd)
+	for i := range ds {
+		if _, quoted, ok := strings.Cut(ds[i].Detail, `eyword "`); ok {
+			word, _, _ := strings.Cut(quoted, `"`)
+			ds[i].Detail += DidYouMean(word, typeWords)
+		}
+	}
+	return ty, defaults, ds
 }
 
 func attributesOf(ty cty.Type) []string {
