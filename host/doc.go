@@ -92,6 +92,11 @@
 // numbered, so no two of one run have the same key, and which ends first makes
 // no difference. Two steps can have the same key.
 //
+// Why does a record of an instance with effects stand for one instance of a run?
+// Collections are numbered each by itself, so instances that do the same in two of
+// them have one key. A pure answer may be used twice; a payment that was made once
+// has not been made for both.
+//
 // Why is the collection's record kept with data of its own, though its instances
 // have theirs? What is below reads one value with one digest, after a restart
 // too, without reading every instance; and retention may let go of instances

@@ -37,6 +37,7 @@ type run struct {
 	consumers    []int32              // steps that may still read an output
 	working      map[int32]*work      // by node: what workers have, or have prepared
 	lastErr      map[int32]failedTry  // by node: of the attempt before
+	claims       claims               // of records with effects
 	husks        map[int32][]*work    // by step: volatile results whose record is not stored yet
 	outputs      *outputs
 	plugins      []pluginSlot

@@ -192,12 +192,7 @@ func (r *run) decide(w *work) (goOn bool) {
 		}
 	}
 	w.lineage = r.lineage(refs, w.unit)
-	var res recovery.Resolution
-	if w.unit.among == nil {
-		res = s.plan.Resolve(w.step, w.lineage)
-	} else {
-		res = s.plan.ResolveInstance(w.step, w.in, w.lineage)
-	}
+	res := r.resolve(w)
 	w.key = res.Key
 	if res.Head != nil && !res.Judge {
 		if r.readable(w, res.Head) {
@@ -226,7 +221,7 @@ func (r *run) decide(w *work) (goOn bool) {
 		return false
 	}
 	if !res.Run && !res.Judge {
-		h := s.plan.ResolveContent(w.step, w.in.Name, w.content)
+		h := r.claim(w, s.plan.ResolveContent(w.step, w.in.Name, w.content), s.index.ContentHeads(w.content))
 		if j := s.defs[w.step].Judge; h != nil && j != nil && h.Judged != *j { // others have judged it
 			if r.holdsStill(w, h) {
 				return false

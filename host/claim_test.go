@@ -1,0 +1,101 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/sdk"
+)
+
+var payments = map[string]string{"outer.hcl": `
+variable "books" { type = any }
+step "book" {
+  workflow = "./inner.hcl"
+  for_each = var.books
+  input    = { items = each.value }
+}
+output "paid" { value = step.book.output }
+`, "inner.hcl": `
+variable "items" { type = any }
+step "pay" {
+  uses     = plugin.p.echo
+  for_each = var.items
+  effects  = "once"
+  input    = { v = each.value }
+}
+output "paid" { value = step.pay.output }
+`}
+
+func paying(books string) string {
+	return `step "o" {
+  workflow = "./outer.hcl"
+  for_each = ` + books + `
+  input    = { books = each.value }
+}
+output "paid" { value = step.o.output }
+`
+}
+
+// TestOneRecordOneEffect: instances that do the same, in collections of different
+// values, are numbered alike. A record of one of them stands for one of them.
+func TestOneRecordOneEffect(t *testing.T) {
+	t.Parallel()
+	s, paid := payingScene(t)
+	for _, c := range []struct {
+		books string
+		paid  int64
+	}{
+		{`{ a = { x = ["1"] } }`, 1},
+		{`{ b = { x = ["1"] }, c = { x = ["1"] } }`, 2},
+		{`{ d = { x = ["1"] }, e = { x = ["1"] } }`, 2},
+		{`{ f = { x = ["1"] }, g = { x = ["1"] }, h = { x = ["1"] } }`, 3},
+		{`{ f = { x = ["1"] }, g = { x = ["1"] }, h = { x = ["1"] }, i = { x = ["1", "1"] } }`, 5},
+		{`{ i = { x = ["1", "1"] } }`, 5},
+	} {
+		s.treeEnds(checkpoint.RunSucceeded, paying(c.books), payments, RunOptions{})
+		if paid.Load() != c.paid {
+			t.Errorf("%s: %d payments, want %d", c.books, paid.Load(), c.paid)
+		}
+	}
+}
+
+// TestNoEffectIsLost: whatever the collections become, no run has more instances than
+// there have been effects.
+func TestNoEffectIsLost(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		s, paid := payingScene(t)
+		for range 4 {
+			var books strings.Builder
+			n := int64(0)
+			for _, a := range "abc" {
+				fmt.Fprintf(&books, "k%d%c = { ", r.IntN(2), a)
+				for _, b := range "xy" {
+					items := r.IntN(3)
+					n += int64(items)
+					fmt.Fprintf(&books, "%c = [%s], ", b, strings.TrimSuffix(strings.Repeat(`"1", `, items), ", "))
+				}
+				books.WriteString("}, ")
+			}
+			s.treeEnds(checkpoint.RunSucceeded, paying("{ "+books.String()+"}"), payments, RunOptions{})
+			if paid.Load() < n {
+				t.Fatalf("seed %d: %d instances in { %s}, %d payments", seed, n, books.String(), paid.Load())
+			}
+		}
+	}
+}
+
+func payingScene(t *testing.T) (*scene, *atomic.Int64) {
+	s, paid := newScene(t), &atomic.Int64{}
+	s.run = func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+		paid.Add(1)
+		return &sdk.Response{Output: req.Input}, nil
+	}
+	return s, paid
+}
