@@ -13,6 +13,8 @@ const (
 	maxOperator = 2000      // operators and indexings on the way to any part of an expression
 	maxTokens   = 2_000_000 // words and signs of one file
 	maxBlock    = 500_000   // words and signs of one block; HCL needs about 400 bytes for each
+	maxPieces   = 10_000    // lines, templates and escapes of one text; HCL moves them all for each
+	maxMelded   = 2 << 30   // pieces times bytes of one text, which HCL puts together from the front
 )
 
 var bom = []byte("\xef\xbb\xbf")
@@ -82,6 +84,8 @@ func beyond(l limit, at hclv2.Range) Diagnostics {
 		ds.errorf("expression-too-long", at, "Expression is too long", "One expression may have at most %d operators and indexings. Split it into locals.", maxOperator)
 	case tooManyDigits:
 		ds.errorf("number-out-of-range", at, "Number is out of range", "A number may have %d digits. Write it as a text, in quotes.", maxDigits)
+	case tooManyPieces:
+		ds.errorf("text-too-long", at, "Text is too long", "A text in a flow may have %d lines, templates and escapes, fewer if they are very long. Keep it in a file of its own and read that with file().", maxPieces)
 	case tooLarge:
 		ds.errorf("file-too-large", at, "Block is too large", "One block or attribute may have at most %d words and signs. Split it, or keep data in files that a step reads.", maxBlock)
 	case tooMany:

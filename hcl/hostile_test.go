@@ -188,6 +188,10 @@ func bombs() map[string]bombCase {
 		"many mistakes":     {strings.Repeat("a = \n", 500_000), "more-diagnostics"},
 		"a block of them":   {"locals {\n" + strings.Repeat("a = \n", 500_000) + "}\n", "file-too-large"},
 		"labels":            {strings.Repeat("a ", 600_000), "file-too-large"},
+		"lines":             {input("<<A\n" + strings.Repeat("x\n", 200_000) + "A\n"), "text-too-long"},
+		"long lines":        {input("<<A\n" + strings.Repeat(strings.Repeat("x", 2000)+"\n", 2000) + "A\n"), "text-too-long"},
+		"templates in one":  {input(`"` + strings.Repeat(`${"a"}`, 140_000) + `"`), "text-too-long"},
+		"escapes in one":    {input(`"` + strings.Repeat(`x$${1}`, 20_000) + `"`), "text-too-long"},
 		"doubling texts":    {texts.String(), "evaluation-limit"},
 		"nested equality":   {input("[for i in range(1000) : [for j in range(1000) : range(1000) == range(1000)]]"), "evaluation-limit"},
 	}

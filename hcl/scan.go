@@ -24,6 +24,7 @@ const (
 	tooLong
 	tooMany
 	tooLarge
+	tooManyPieces
 	tooManyDigits
 )
 
@@ -56,6 +57,7 @@ type opened struct {
 	at        int
 	base, ops int
 	kind      byte   // '(' '[' '{' '"' '<' (heredoc) '$' (template sequence) or 0
+	pieces    int    // of a text, so far
 	marker    []byte // of a heredoc
 	lineStart bool   // of a heredoc: nothing but text came on this line yet
 }
@@ -136,8 +138,17 @@ func (s *scanner) sequence() {
 	}
 }
 
+// part counts a piece of the text that is open. HCL's time grows with their square.
+func (s *scanner) part() {
+	t := s.top()
+	if t.pieces++; t.pieces > maxPieces || t.pieces*(s.p-t.at) > maxMelded {
+		s.found = tooManyPieces
+	}
+}
+
 // dollar reads "$" or "%" in a text. $${ stands for ${ and begins nothing.
 func (s *scanner) dollar() {
+	s.part()
 	c := s.b[s.p]
 	switch {
 	case s.at(1) == '{':
@@ -190,6 +201,7 @@ func (s *scanner) heredoc() {
 		}
 		s.p++
 		t.lineStart = true
+		s.part()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ type flowStep struct {
 	timeout   time.Duration
 	reuse     recovery.Reuse
 	volatile  bool // its output is not kept
+	told      bool // its answer may tell something of which nothing may be shown
 	sanitizer *checkpoint.Sanitizer
 	// In a sub-workflow with for_each, its instances name those of the same key of
 	// the steps beside it, and some may name its own.
@@ -316,9 +318,27 @@ func (f *Flow) link() (err error) {
 			keep = append(keep, int32(r.Step))
 		}
 	}
+	for _, i := range f.graph.Order() {
+		f.steps[i].told = f.hears(i) || f.isTold(i)
+	}
 	f.targets = recovery.Targets(f.graph, keep)
 	f.persist()
 	return nil
+}
+
+// isTold: step i itself is given something of which nothing may be shown.
+func (f *Flow) isTold(i int32) bool {
+	st := &f.steps[i]
+	if len(st.Sensitive)+len(st.Secrets)+len(f.wf.Plugins[st.Plugin].Sensitive) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(others(st.Step), func(u hcl.Use) bool { return u.Sensitive || len(f.wf.Plugins[u.Plugin].Sensitive) > 0 })
+}
+
+// hears: step i is given answers that may tell such a thing. No answer is searched for
+// what its step was given.
+func (f *Flow) hears(i int32) bool {
+	return slices.ContainsFunc(f.graph.Upstream(i), func(u int32) bool { return f.steps[u].told })
 }
 
 // persist makes targets and everything above a step with effects persistent,

@@ -11,9 +11,10 @@ import (
 )
 
 // shown is the input of step i as the plan knows it and as it may be shown; nil if it
-// needs what has not ended yet, or secrets, which are not fetched to be compared.
+// needs what has not ended yet, or secrets, which are not fetched to be compared, or
+// answers that may repeat what is sensitive.
 func (s *session) shown(ctx context.Context, i int32) json.RawMessage {
-	if st := &s.f.steps[i]; st.ForEach || len(st.Secrets) > 0 {
+	if st := &s.f.steps[i]; st.ForEach || len(st.Secrets) > 0 || s.f.hears(i) {
 		return nil
 	}
 	var missing error
@@ -26,7 +27,7 @@ func (s *session) shown(ctx context.Context, i int32) json.RawMessage {
 
 // shown is the input of w as it may be shown, nil if it cannot be evaluated.
 func (r *run) shown(w *work) json.RawMessage {
-	if len(r.step(w).Secrets) > 0 {
+	if len(r.step(w).Secrets) > 0 || r.s.f.hears(w.step) {
 		return nil
 	}
 	up := r.upstream(w.unit)
