@@ -76,7 +76,7 @@ type Event struct {
 
 // Counts says how the steps of a run stand.
 type Counts struct {
-	Total     int `json:"total"`              // steps of the workflow; of one with for_each its instances, once they are known
+	Total     int `json:"total"`              // steps of the workflow; of one with for_each, if it has any, its instances, once they are known, and none of their collections
 	ToRun     int `json:"to_run"`             // at the start: will run
 	ToDecide  int `json:"to_decide"`          // at the start: run unless their upstreams give the same answers
 	Ran       int `json:"ran"`                // succeeded in this run's process

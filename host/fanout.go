@@ -63,6 +63,7 @@ type fanout struct {
 	below    []*fanout                     // their own instances, once they are known; nil where they have none
 	attempts []int32                       // that earlier continuations of the run have made, followsSkipped or notAsked
 	left     int                           // of those that were not asked for
+	crowd    crowd                         // of a step: what is counted instead of it
 	above    map[string]hcl.InstanceResult // by name: those of the stored collection it follows that were skipped
 }
 
@@ -86,14 +87,37 @@ func (f *fanout) every(do func(*fanout)) {
 	}
 }
 
-// total is how many instances there are that run, as far as they are known.
-func (f *fanout) total() (n int) {
+// total is how many instances there are that run. Where they are not known, it is
+// of whom the first such are.
+func (f *fanout) total() (n int, unknown *unit) {
 	f.every(func(in *fanout) {
 		if in.below == nil {
 			n += len(in.results)
+			return
+		}
+		for k := range in.below {
+			if in.below[k] == nil && !in.recorded && in.attempts[k] >= 0 && unknown == nil {
+				u := in.unit(k)
+				unknown = &u
+			}
 		}
 	})
-	return n
+	return n, unknown
+}
+
+// crowd counts the instances of a step that run. A collection whose instances are not
+// known is one of them, until they are.
+type crowd struct {
+	n    int
+	left int // were not asked for
+}
+
+// size is what the step counts for: without any instance, for itself.
+func (c crowd) size() int {
+	if c == (crowd{}) {
+		return 1
+	}
+	return c.n
 }
 
 // maxCollection bounds in bytes what the outputs of one step's instances are
@@ -163,7 +187,7 @@ func (r *run) above(u unit) (hcl.InstanceResult, bool) {
 // counted: u is one of the units that Counts counts.
 func (r *run) counted(u unit) bool {
 	f := r.fan(u)
-	return f == nil || f.recorded || len(f.each) == 0
+	return f == nil || f.recorded || u.among == nil && f.crowd == crowd{}
 }
 
 // tried is how many attempts of u the run has made before this continuation.
@@ -248,7 +272,7 @@ func (r *run) expand(w *work) {
 		return
 	}
 	if err := s.unknown(w.step, f); err != nil {
-		w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Code: "no_such_instance", Message: err.Error()})
+		w.failed(&sdk.Error{Class: sdk.ClassInvalidInput, Code: codeNoInstance, Message: err.Error()})
 		return
 	}
 	if f.follows != nil {
@@ -329,9 +353,15 @@ func (r *run) expanded(w *work) []int32 {
 	for k := range f.each {
 		r.units = append(r.units, f.unit(k))
 	}
-	if n := len(f.each); n > 0 { // they are counted instead of the step
-		r.counts.Total += n - f.left - 1
+	all, before := r.fanouts[f.of.step], 1
+	if f == all {
+		f.crowd = crowd{len(f.each) - f.left, f.left}
+	} else {
+		before = all.crowd.size()
+		all.crowd.n += len(f.each) - f.left - 1
+		all.crowd.left += f.left
 	}
+	r.counts.Total += all.crowd.size() - before
 	r.add(Event{Type: EventExpanded, Step: r.address(w.unit), Instances: len(f.each)})
 	return f.attempts
 }
@@ -526,6 +556,10 @@ func failedFacets(err *sdk.Error, attempts int) *checkpoint.Facets {
 	}
 	return fs
 }
+
+// codeNoInstance is the code of the error of a collection that has not the instance
+// that a person named.
+const codeNoInstance = "no_such_instance"
 
 // CodeInstancesFailed is the code of the error of a step of whose instances some
 // failed. Each of them has failed under its own name.

@@ -90,8 +90,7 @@ func (r *run) instances(ctx context.Context, i int32, ps *PlannedStep) {
 		ps.Reason += ", only " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 	}
 	if f := r.fanouts[i]; f != nil {
-		n := f.total()
-		ps.Instances = &n
+		r.instancesIn(f, ps)
 		return
 	}
 	if hd := r.s.plan.Step(i).Head; hd != nil && hd.Facets != nil {
@@ -103,6 +102,17 @@ func (r *run) instances(ctx context.Context, i int32, ps *PlannedStep) {
 	}
 	if u := r.waitsFor(i); u >= 0 {
 		ps.KnownAfter = r.s.f.steps[u].address
+	}
+}
+
+// instancesIn says how many instances f has, or what they wait for.
+func (r *run) instancesIn(f *fanout, ps *PlannedStep) {
+	n, unknown := f.total()
+	switch {
+	case unknown == nil:
+		ps.Instances = &n
+	case r.after(*unknown) != unknown.step:
+		ps.KnownAfter = r.s.f.steps[r.after(*unknown)].address
 	}
 }
 
@@ -127,8 +137,7 @@ func (r *run) explainInstance(ctx context.Context, i int32, name string, e *Expl
 	case r.collects(u):
 		w.unit, w.in = u, u.among.in[u.inst]
 		if f != nil {
-			n := f.total()
-			e.Instances = &n
+			r.instancesIn(f, &e.PlannedStep)
 		}
 	default:
 		w.unit, w.in = u, u.among.in[u.inst]
@@ -161,7 +170,7 @@ func (r *run) unitNamed(i int32, name string) (unit, error) {
 		next := hcl.FirstKeys(name, f.depth)
 		k := slices.IndexFunc(f.in, func(in recovery.Instance) bool { return in.Name == next })
 		if k < 0 {
-			return u, unknownInstance(r.s.f.steps[i].address, next, f)
+			return u, r.s.unknownInstance(i, next, f)
 		}
 		u = f.unit(k)
 	}
@@ -173,6 +182,9 @@ func (r *run) after(u unit) int32 {
 	_, own := r.m.eachRefs(u.step, int32(u.depth()))
 	for k := range own {
 		if of := r.means(&own[k], u); !r.result(of).state.Ended() {
+			if next := r.after(of); own[k].Follows > 0 && next != of.step {
+				return next
+			}
 			return of.step
 		}
 	}
@@ -211,16 +223,29 @@ func (r *run) foreseeInstance(w *work, e *Explanation) (known bool) {
 	return true
 }
 
-func unknownInstance(step, name string, f *fanout) error {
+// loopAddress is the address of loop n of step i, from 1: the step's own, or that of
+// the sub-workflow around it that is a loop.
+func (s *session) loopAddress(i int32, n int) string {
+	address := s.f.steps[i].address
+	if parts := strings.SplitAfterN(address, hcl.AllInstances, n+1); len(parts) > n {
+		return strings.TrimSuffix(strings.Join(parts[:n], ""), hcl.AllInstances)
+	}
+	return address
+}
+
+// unknownInstance says that f of step i has no instance of a name, which has the keys
+// of as many loops as f is in.
+func (s *session) unknownInstance(i int32, name string, f *fanout) error {
+	loop := s.loopAddress(i, f.depth)
 	names := make([]string, len(f.in))
 	for k := range f.in {
-		names[k] = hcl.InstanceAddress(step, f.in[k].Name)
+		names[k] = hcl.InstanceAddress(loop, f.in[k].Name)
 	}
 	have := "it has none"
 	if n := len(names); n > 0 {
 		have = fmt.Sprintf("it has %d, %s to %s", n, names[0], names[n-1])
 	}
-	return &UsageError{fmt.Sprintf("%s has no instance %s; %s.%s", step, name, have, hcl.DidYouMean(hcl.InstanceAddress(step, name), names))}
+	return &UsageError{fmt.Sprintf("%s has no instance %s; %s.%s", loop, name, have, hcl.DidYouMean(hcl.InstanceAddress(loop, name), names))}
 }
 
 // explainRecord takes the record into e, and what of it can be read back.

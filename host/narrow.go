@@ -123,7 +123,27 @@ func (s *session) unknown(i int32, f *fanout) error {
 			continue // it is in another collection
 		}
 		if name = hcl.FirstKeys(name, f.depth); !known[name] {
-			return unknownInstance(s.f.steps[i].address, name, f)
+			return s.unknownInstance(i, name, f)
+		}
+	}
+	return nil
+}
+
+// unknownIn is unknown for the collections in f that could not be made, because of
+// such a name perhaps.
+func (r *run) unknownIn(i int32, f *fanout) error {
+	for k := range f.below {
+		u := f.unit(k)
+		if f.below[k] != nil || f.recorded || f.attempts[k] < 0 {
+			continue
+		}
+		if _, own := r.m.eachRefs(i, int32(f.depth)); !r.foreseen(own, u) {
+			continue
+		}
+		if in := r.elements(&work{unit: u, ctx: r.ctx}); in != nil {
+			if err := r.s.unknown(i, in); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -153,7 +173,7 @@ func (s *session) checkNames() error {
 			continue
 		}
 		var err error
-		f.every(func(f *fanout) { err = cmp.Or(err, s.unknown(i, f)) })
+		f.every(func(f *fanout) { err = cmp.Or(err, s.unknown(i, f), r.unknownIn(i, f)) })
 		if err != nil {
 			return err
 		}

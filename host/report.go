@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -91,7 +92,12 @@ func (r *run) noted(c command) {
 			if c.err.Class == sdk.ClassInvalidInput && c.err.Path != "" {
 				f.Place = r.s.f.wf.InputPlace(int(i), c.err.Path)
 			}
-			r.failures = append(r.failures, f)
+			if c.err.Code == codeNoInstance { // all steps in a sub-workflow that is a loop lack it: that is one failure
+				f.Step = hcl.InstanceAddress(r.s.loopAddress(i, u.depth()+1), u.name())
+			}
+			if c.err.Code != codeNoInstance || !slices.ContainsFunc(r.failures, func(x Failure) bool { return x.Step == f.Step && x.Error.Code == codeNoInstance }) {
+				r.failures = append(r.failures, f)
+			}
 		}
 		*res = result{state: sdk.Failed, err: c.err, attempts: c.attempt}
 		if f := r.fan(u); f != nil {

@@ -80,11 +80,11 @@ type live struct {
 
 	mu     sync.Mutex
 	at     control.Snapshot
-	fanned map[string]bool // steps whose instances are counted instead
+	crowds crowds
 }
 
 func newLive(workflow string, cancel context.CancelCauseFunc) *live {
-	return &live{cancel: cancel, at: control.Snapshot{PID: os.Getpid(), Workflow: workflow, Since: time.Now()}, fanned: map[string]bool{}}
+	return &live{cancel: cancel, at: control.Snapshot{PID: os.Getpid(), Workflow: workflow, Since: time.Now()}, crowds: crowds{}}
 }
 
 // Snapshot implements control.Run.
@@ -121,10 +121,7 @@ func (l *live) add(e *host.Event) {
 	case host.EventRunStarted:
 		l.at.Run, l.at.Total = e.Run, e.Counts.Total
 	case host.EventExpanded:
-		if e.Instances > 0 {
-			l.fanned[e.Step] = true
-			l.at.Total += e.Instances - 1
-		}
+		l.at.Total += l.crowds.expanded(e)
 	case host.EventStarted:
 		rests()
 		l.at.Running = append(l.at.Running, e.Step)
@@ -132,7 +129,7 @@ func (l *live) add(e *host.Event) {
 		rests()
 	case host.EventReused, host.EventSucceeded, host.EventFailed, host.EventSkipped, host.EventCancelled:
 		rests()
-		if !l.fanned[e.Step] {
+		if !l.crowds.stand(e.Step) {
 			l.at.Done++
 		}
 	case host.EventRunEnded:

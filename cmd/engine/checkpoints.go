@@ -141,8 +141,9 @@ func findCheckpoint(ctx context.Context, s records, id string, state place) (che
 		return checkpoint.Stored{}, err
 	}
 	var found []checkpoint.Stored
+	named, _ := namedStep(id) // an id is no address
 	for _, st := range all {
-		if address := hcl.InstanceAddress(st.Step, st.Instance); st.ID == checkpoint.ID(id) || address == id || address == "step."+id {
+		if address := hcl.InstanceAddress(st.Step, st.Instance); st.ID == checkpoint.ID(id) || address == named {
 			return st, nil
 		}
 		fits := strings.HasPrefix(string(st.ID), id) || strings.HasPrefix(string(st.ID), "chk_"+id)
@@ -150,13 +151,33 @@ func findCheckpoint(ctx context.Context, s records, id string, state place) (che
 			found = append(found, st)
 		}
 	}
-	switch len(found) {
-	case 0:
+	switch below := recordsBelow(all, named); {
+	case len(found) == 0 && len(below) > 0:
+		return checkpoint.Stored{}, exit(exitUsage, "%s has no checkpoint of its own in %s; in it have: %s", id, state, oneLine(someOf(below)))
+	case len(found) == 0:
 		return checkpoint.Stored{}, exit(exitUsage, "there is no checkpoint %q in %s; see: engine checkpoints ls", id, state)
-	case 1:
+	case len(found) == 1:
 		return found[0], nil
 	}
 	return checkpoint.Stored{}, exit(exitUsage, "%q fits %s and %s; give more of the id", id, found[0].ID, found[1].ID)
+}
+
+// recordsBelow are the addresses in what a person named that have records, those of
+// steps and not of their instances where there are both.
+func recordsBelow(all []checkpoint.Stored, named string) (below []string) {
+	have := map[string]bool{}
+	for _, st := range all {
+		if address := hcl.InstanceAddress(st.Step, st.Instance); named != "" && covers(named, address) {
+			have[address] = true
+		}
+	}
+	for address := range have {
+		if !slices.ContainsFunc(around(address), func(a string) bool { return have[a] }) {
+			below = append(below, address)
+		}
+	}
+	slices.Sort(below)
+	return below
 }
 
 // readCheckpoint reads record and output, which is nil if there is none.

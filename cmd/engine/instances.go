@@ -71,6 +71,42 @@ func namedStep(typed string) (string, error) {
 	return address, nil
 }
 
+// crowds are the steps of a run whose for_each is known. Their instances are counted
+// in their place, as in host.Counts, and of instances that have instances these.
+type crowds map[string]*crowd
+
+// crowd is one step.
+type crowd struct {
+	n     int             // instances, as far as they are known
+	inner map[string]bool // its instances that have instances, by address
+}
+
+func (c *crowd) size() int { return max(c.n, 1) }
+
+// expanded takes an event of that type in, and is how many more there are to count.
+func (cs crowds) expanded(e *host.Event) int {
+	step := stepOf(e.Step)
+	c := cs[step]
+	if c == nil {
+		c = &crowd{n: 1}
+		cs[step] = c
+	}
+	before := c.size()
+	if c.n += e.Instances - 1; step != e.Step {
+		if c.inner == nil {
+			c.inner = map[string]bool{}
+		}
+		c.inner[e.Step] = true
+	}
+	return c.size() - before
+}
+
+// stand reports whether something is counted in the place of a step or instance.
+func (cs crowds) stand(address string) bool {
+	c := cs[stepOf(address)]
+	return c != nil && (c.inner[address] || c.n > 0 && stepOf(address) == address)
+}
+
 // tally counts the instances of a step by state.
 type tally map[string]int
 
@@ -105,29 +141,39 @@ func (t tally) state() string {
 	return "running"
 }
 
+// around are the addresses of the collections that an instance is in, its own first
+// and that of the step last.
+func around(address string) (out []string) {
+	step, name, _ := hcl.SplitAddress(address)
+	for n := len(hcl.InstanceKeys(name)) - 1; n >= 0; n-- {
+		out = append(out, hcl.InstanceAddress(step, hcl.FirstKeys(name, n)))
+	}
+	return out
+}
+
 // gatherInstances gives every fan-out among steps its tally; of those that have
 // not been heard of it counts as pending. Instances that have instances themselves
-// are no more than these.
+// have a tally too, and are no more than these.
 func gatherInstances(s *story, steps []*shownStep) {
 	fans := map[string]*shownStep{}
 	for _, st := range steps {
-		if n, ok := s.fans[st.Step]; ok && st.State != "reused" && stepOf(st.Step) == st.Step {
+		if n, ok := s.fans[st.Step]; ok && st.State != "reused" {
 			st.Instances = tally{"pending": n}
 			fans[st.Step] = st
 		}
 	}
 	for _, st := range steps {
-		fan := fans[stepOf(st.Step)]
-		if fan == nil || fan == st {
-			continue
+		n, collects := s.fans[st.Step]
+		for _, a := range around(st.Step) {
+			switch fan := fans[a]; {
+			case fan == nil:
+			case collects:
+				fan.Instances["pending"] += n - 1
+			default:
+				fan.Instances[st.stateIn(s)]++
+				fan.Instances["pending"]--
+			}
 		}
-		if n, inner := s.fans[st.Step]; inner {
-			st.collects = true
-			fan.Instances["pending"] += n - 1
-			continue
-		}
-		fan.Instances[st.stateIn(s)]++
-		fan.Instances["pending"]--
 	}
 	for _, fan := range fans {
 		if fan.Instances["pending"] <= 0 {
@@ -162,12 +208,12 @@ func compareKeys(x, y string) int {
 	return cmp.Or(cmp.Compare(position(x), position(y)), strings.Compare(x, y))
 }
 
-// instancesOf are the instances of a step, by position, or in the order of
-// their keys.
+// instancesOf are the instances of a step, or in one that has instances, by position
+// or in the order of their keys.
 func instancesOf(steps []*shownStep, step string) []*shownStep {
 	var is []*shownStep
 	for _, st := range steps {
-		if st.Step != step && stepOf(st.Step) == step && !st.collects {
+		if st.Instances == nil && slices.Contains(around(st.Step), step) {
 			is = append(is, st)
 		}
 	}
@@ -226,7 +272,7 @@ func (st *shownStep) problem() string {
 	switch {
 	case st.Error != nil:
 		return ": " + oneLine(st.Error.Error())
-	case last != nil && last.Error != nil:
+	case last != nil && last.Error != nil && (last.Fallback || !st.good()):
 		return fmt.Sprintf(", %s: %s", count(len(st.Attempts), "attempt"), oneLine(last.Error.Error()))
 	case st.State == "skipped":
 		return ": " + oneLine(st.Reason)

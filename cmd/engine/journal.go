@@ -126,7 +126,8 @@ type story struct {
 	Outputs  []host.Output
 
 	damaged error          // why it could not be read; all else but the ID is zero then
-	fans    map[string]int // steps whose for_each is known: how many instances
+	fans    map[string]int // steps and instances whose for_each is known: how many instances
+	crowds  crowds         // of the last continuation
 }
 
 // readStory reads one run's journal. A line that was cut by a kill is passed
@@ -143,7 +144,7 @@ func readStory(state string, sealer *checkpoint.Sealer, id checkpoint.RunID, liv
 		return nil, err
 	}
 	defer f.Close()
-	s := &story{ID: id}
+	s := &story{ID: id, crowds: crowds{}}
 	r := bufio.NewReader(f)
 	lines := lineReader{sealer: sealer, run: id}
 	for {
@@ -170,7 +171,7 @@ func readStory(state string, sealer *checkpoint.Sealer, id checkpoint.RunID, liv
 
 func (s *story) add(e host.Event) {
 	s.Events = append(s.Events, e)
-	if s.fans[e.Step] > 0 && (e.Type == host.EventSucceeded || e.Type == host.EventFailed || e.Type == host.EventSkipped || e.Type == host.EventCancelled) {
+	if s.crowds.stand(e.Step) && (e.Type == host.EventSucceeded || e.Type == host.EventFailed || e.Type == host.EventSkipped || e.Type == host.EventCancelled) {
 		return // its instances are counted
 	}
 	switch e.Type {
@@ -179,6 +180,7 @@ func (s *story) add(e host.Event) {
 			s.Started = e.Time
 		}
 		s.Workflow, s.Status, s.Ended, s.Counts, s.Outputs = e.Workflow, checkpoint.RunRunning, time.Time{}, *e.Counts, nil
+		s.crowds = crowds{}
 	case host.EventRunEnded:
 		s.Status, s.Ended, s.Counts, s.Took = e.Status, e.Time, *e.Counts, e.Took
 	case host.EventOutputs:
@@ -188,7 +190,7 @@ func (s *story) add(e host.Event) {
 			s.fans = map[string]int{}
 		}
 		s.fans[e.Step] = e.Instances
-		s.Counts.Total += max(e.Instances, 1) - 1
+		s.Counts.Total += s.crowds.expanded(&e)
 	case host.EventSucceeded: // counted here until the run's end brings the counts
 		s.Counts.Ran++
 	case host.EventReused:

@@ -25,7 +25,7 @@ type region struct {
 	stopping bool // the run was cancelled
 
 	steps                    map[string]*liveStep
-	expanded                 map[string]bool // steps whose instances are counted
+	crowds                   crowds
 	running, waiting, failed []*liveStep
 }
 
@@ -46,7 +46,7 @@ const maxEmitted = 1 << 10
 func (r *region) observe(e *host.Event) {
 	switch e.Type {
 	case host.EventRunStarted:
-		*r = region{began: e.Time, steps: map[string]*liveStep{}, expanded: map[string]bool{}, planning: true, stopping: r.stopping}
+		*r = region{began: e.Time, steps: map[string]*liveStep{}, crowds: crowds{}, planning: true, stopping: r.stopping}
 		if e.Counts != nil {
 			r.total = e.Counts.ToRun + e.Counts.ToDecide
 		}
@@ -66,10 +66,7 @@ func (r *region) observe(e *host.Event) {
 		}
 		r.end(e.Step)
 	case host.EventExpanded:
-		if e.Instances > 0 { // they are counted instead of the step
-			r.total += e.Instances - 1
-			r.expanded[e.Step] = true
-		}
+		r.total += r.crowds.expanded(e)
 	case host.EventStarted:
 		r.leave(e.Step)
 		s := &liveStep{name: oneLine(e.Step), attempt: e.Attempt, since: e.Time, text: oneLine(e.Reason)}
@@ -89,14 +86,14 @@ func (r *region) observe(e *host.Event) {
 		r.steps[e.Step] = s
 		r.waiting = append(r.waiting, s)
 	case host.EventSucceeded:
-		if !r.expanded[e.Step] {
+		if !r.crowds.stand(e.Step) {
 			r.ran++
 		}
 		r.end(e.Step)
 	case host.EventCancelled:
 		r.end(e.Step)
 	case host.EventFailed:
-		if r.expanded[e.Step] {
+		if r.crowds.stand(e.Step) {
 			break // its instances say so
 		}
 		r.ran++
@@ -120,7 +117,7 @@ func (r *region) observe(e *host.Event) {
 
 func (r *region) end(step string) {
 	r.leave(step)
-	if r.expanded[step] {
+	if r.crowds.stand(step) {
 		return
 	}
 	r.done++

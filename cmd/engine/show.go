@@ -27,9 +27,7 @@ type shownStep struct {
 	SavedTokens int64           `json:"saved_tokens,omitempty"`
 	SavedCost   checkpoint.Cost `json:"saved_cost,omitzero"`
 	Error       *sdk.Error      `json:"error,omitempty"`     // why it failed before an attempt began
-	Instances   tally           `json:"instances,omitempty"` // of a step with for_each, by state
-
-	collects bool // it is an instance that has instances
+	Instances   tally           `json:"instances,omitempty"` // of what has a for_each, by state
 }
 
 // shownTry is one attempt.
@@ -60,6 +58,16 @@ func (s *story) steps() []*shownStep {
 			order = append(order, st)
 		}
 		st.add(e)
+		if _, fan := s.fans[e.Step]; fan && e.Type == host.EventReused && st.State == "reused" {
+			// What had become of its instances until then is over.
+			order = slices.DeleteFunc(order, func(in *shownStep) bool {
+				over := !in.good() && slices.Contains(around(in.Step), e.Step)
+				if over {
+					delete(byName, in.Step)
+				}
+				return over
+			})
+		}
 	}
 	gatherInstances(s, order)
 	return order
@@ -77,9 +85,12 @@ func (st *shownStep) add(e *host.Event) {
 	if st.State == "" {
 		st.State = "preparing" // it said something before its first attempt
 	}
+	if st.ended() && anew(e.Type) { // the run went on: what it ended with before is over
+		st.Reason, st.Error = "", nil
+	}
 	switch e.Type {
 	case host.EventExpanded:
-		st.State, st.Error = "running", nil
+		st.State = "running"
 	case host.EventStarted:
 		st.State, st.Error = "running", nil
 		st.Attempts = append(st.Attempts, shownTry{Attempt: e.Attempt, Started: e.Time, Open: true})
@@ -101,7 +112,7 @@ func (st *shownStep) add(e *host.Event) {
 		st.Persisted = true
 	case host.EventReused:
 		// A run that goes on reuses what it made itself; its own story stays.
-		if st.Checkpoint != e.Checkpoint || len(st.Attempts) == 0 {
+		if st.Checkpoint != e.Checkpoint || len(st.Attempts) == 0 || st.State != "succeeded" {
 			st.State, st.Checkpoint, st.Reason = "reused", e.Checkpoint, e.Reason
 			st.Saved, st.SavedTokens, st.SavedCost = e.Saved, e.SavedTokens, e.SavedCost
 		}
@@ -127,6 +138,27 @@ func (st *shownStep) add(e *host.Event) {
 		end()
 	}
 }
+
+// ended: the state is one that a step keeps, unless its run goes on.
+func (st *shownStep) ended() bool {
+	switch st.State {
+	case "reused", "failed", "skipped", "cancelled":
+		return true
+	}
+	return false
+}
+
+// anew: an event of this type, of a step that had ended, says that it was not the end.
+func anew(t host.EventType) bool {
+	switch t {
+	case host.EventExpanded, host.EventStarted, host.EventAttemptFailed, host.EventSucceeded, host.EventReused, host.EventFailed, host.EventSkipped, host.EventCancelled:
+		return true
+	}
+	return false
+}
+
+// good: it ended well, whatever had failed before.
+func (st *shownStep) good() bool { return st.State == "succeeded" || st.State == "reused" }
 
 // stateIn is the step's state in its run, as a word.
 func (st *shownStep) stateIn(s *story) string {
@@ -204,7 +236,7 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 		listed[st.Step] = true
 	}
 	for _, st := range steps {
-		if fan := stepOf(st.Step); fan != st.Step && (!full || listed[fan]) {
+		if as := around(st.Step); slices.ContainsFunc(as, func(a string) bool { return listed[a] }) || !full && len(as) > 0 {
 			continue // told with its step
 		}
 		fmt.Fprintf(w, "  %-11s %s", st.stateIn(s), oneLine(st.Step))
@@ -252,7 +284,7 @@ func writeStory(io streams, s *story, steps []*shownStep, full bool) {
 				a.write(w)
 			case a.Fallback && a.Error != nil:
 				fmt.Fprintf(w, "              a fallback answered, because of %s\n", oneLine(a.Error.Error()))
-			case a.Error != nil && st.State != "succeeded":
+			case a.Error != nil && !st.good():
 				fmt.Fprintf(w, "              attempt %d: %s\n", a.Attempt, oneLine(a.Error.Error()))
 			}
 		}
