@@ -64,3 +64,29 @@ func (r *run) resolve(w *work) recovery.Resolution {
 	}
 	return res
 }
+
+// renumbered is the record of the instance w itself, where that was made of the same
+// and had another number among its equals. In loops in loops equal elements are
+// numbered before it is known what their instances are given, so that an edit of one
+// changes the numbers of others. nil if there is none.
+func (r *run) renumbered(w *work) *checkpoint.Head {
+	if w.unit.among == nil || !w.in.Paired {
+		return nil
+	}
+	s := r.s
+	h := s.plan.InstanceHead(w.step, w.in.Name)
+	if h == nil || h.Local != s.local(w.step, w.in.Name) || !slices.Equal(h.Lineage, w.lineage) || !s.plan.Usable(w.step, h) {
+		return nil
+	}
+	if salt, diags := s.eval.Salt(int(w.step), w.each); diags.HasErrors() || !salt.IsZero() {
+		return nil // no record says which it was made with
+	}
+	rec, err := r.h.o.Store.Record(w.ctx, r.h.o.Tenant, h.Seq)
+	switch {
+	case err != nil && !lost(err):
+		w.fatal = &storeError{err}
+	case err == nil && rec.Context.Input == w.inputs:
+		return h
+	}
+	return nil
+}

@@ -91,6 +91,29 @@ func TestNoEffectIsLost(t *testing.T) {
 	}
 }
 
+// TestEqualCollectionsAreEditedAlone: of collections that are equal an edit of one runs
+// nothing of the others, whose instances are given more than their elements.
+func TestEqualCollectionsAreEditedAlone(t *testing.T) {
+	t.Parallel()
+	s, paid := payingScene(t)
+	named := map[string]string{"outer.hcl": strings.ReplaceAll(payments["outer.hcl"], "{ items = each.value }", "{ items = each.value, name = each.key }"),
+		"inner.hcl": strings.ReplaceAll("variable \"name\" { type = string }"+payments["inner.hcl"], "{ v = each.value }", "{ v = each.value, name = var.name }")}
+	for _, c := range []struct {
+		books string
+		paid  int64
+	}{
+		{`{ a = { x = ["1", "2"], y = ["1", "2"], z = ["1", "2"] } }`, 6},
+		{`{ a = { x = ["0", "2"], y = ["1", "2"], z = ["1", "2"] } }`, 7},
+		{`{ a = { x = ["0", "2"], y = ["1", "3"], z = ["1", "2"] } }`, 8},
+		{`{ a = { z = ["1", "2"] } }`, 8},
+	} {
+		s.treeEnds(checkpoint.RunSucceeded, paying(c.books), named, RunOptions{})
+		if paid.Load() != c.paid {
+			t.Errorf("%s: %d payments, want %d", c.books, paid.Load(), c.paid)
+		}
+	}
+}
+
 func payingScene(t *testing.T) (*scene, *atomic.Int64) {
 	s, paid := newScene(t), &atomic.Int64{}
 	s.run = func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {

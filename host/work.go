@@ -222,6 +222,9 @@ func (r *run) decide(w *work) (goOn bool) {
 	}
 	if !res.Run && !res.Judge {
 		h := r.claim(w, s.plan.ResolveContent(w.step, w.in.Name, w.content), s.index.ContentHeads(w.content))
+		if h == nil && w.fatal == nil {
+			h = r.claim(w, r.renumbered(w), nil)
+		}
 		if j := s.defs[w.step].Judge; h != nil && j != nil && h.Judged != *j { // others have judged it
 			if r.holdsStill(w, h) {
 				return false
