@@ -97,7 +97,7 @@ func (r *run) why(w *work, res *recovery.Resolution) string {
 	case h == nil:
 		return "never ran"
 	case res.Run:
-		return s.due(res.Why, h)
+		return s.due(res.Why, cmp.Or(res.Due, h))
 	default:
 		return s.changed(w.ctx, w.step, h, r.parts(w), r.refs(w), w.lineage, func() json.RawMessage { return r.shown(w) })
 	}

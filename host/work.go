@@ -205,7 +205,7 @@ func (r *run) decide(w *work) (goOn bool) {
 		if w.fatal != nil {
 			return false
 		}
-		res = recovery.Resolution{Key: res.Key, Run: true, Why: recovery.WhyLost}
+		res = recovery.Resolution{Key: res.Key, Run: true, Why: recovery.WhyLost, Due: res.Head}
 	}
 	if w.attempt == r.tried(w.unit)+1 {
 		w.reason = r.why(w, &res)

@@ -16,6 +16,7 @@ type Resolution struct {
 	// was asked for, or its output was not kept. Why is the reason.
 	Run bool
 	Why Why
+	Due *checkpoint.Head // with Run, of an instance: the record that was found and does not count
 }
 
 // Resolve decides a needed step by its plan key. lineage holds the digests of
@@ -80,9 +81,9 @@ func (p *Plan) ResolveInstance(i int32, in Instance, lineage []sdk.Digest) Resol
 		return r
 	}
 	if why, due := p.due(def, h); due {
-		r.Run, r.Why = true, why
+		r.Run, r.Why, r.Due = true, why, h
 	} else if !p.hasData(h) {
-		r.Run, r.Why = true, WhyHusk
+		r.Run, r.Why, r.Due = true, WhyHusk, h
 	} else {
 		r.Head, r.Judge = h, judges(def, h)
 	}
