@@ -97,6 +97,10 @@
 // them have one key. A pure answer may be used twice; a payment that was made once
 // has not been made for both.
 //
+// Why are equal elements numbered by what the instance names of all loops around it,
+// and not their collections? A number that follows from the neighbours of the outer
+// loop changes with them, and what did not change would run again.
+//
 // Why is the collection's record kept with data of its own, though its instances
 // have theirs? What is below reads one value with one digest, after a restart
 // too, without reading every instance; and retention may let go of instances

@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -221,7 +222,7 @@ func (r *run) elements(w *work) *fanout {
 		f.list, f.each, f.in = src.list, make([]hcl.Each, len(src.each)), make([]recovery.Instance, len(src.each))
 		for k := range src.each {
 			f.each[k].Key = src.each[k].Key
-			f.in[k] = recovery.Instance{Name: name(src.each[k].Key), Occurrence: r.occurrence(w.unit, src.in[k].Occurrence), Paired: true}
+			f.in[k] = recovery.Instance{Name: name(src.each[k].Key), Occurrence: src.in[k].Occurrence, Paired: true}
 		}
 		return f
 	}
@@ -236,33 +237,34 @@ func (r *run) elements(w *work) *fanout {
 		return nil
 	}
 	f.list, f.each, f.in = x.List, x.Each, make([]recovery.Instance, len(x.Each))
-	seen := make(map[sdk.Digest]int, len(x.Each))
+	seen := make(map[equals]int, len(x.Each))
 	for k := range x.Each {
 		in := recovery.Instance{Name: name(x.Each[k].Key), Paired: len(st.beside) > 0 || len(st.Loops) > 1}
-		d := sdk.Digest{}
-		if in.Paired { // what it is given differs by more than each
-			d = sdk.Sum(x.Each[k].Value)
-		} else {
-			if d, diags = s.eval.EachIdentity(int(w.step), x.Each[k:k+1]); !w.evaluated(nil, diags) {
-				return nil
-			}
-			in.Each = d
+		f.in[k] = in
+		if f.depth < len(st.Loops) {
+			continue // a collection, whose instances are what has keys
 		}
-		in.Occurrence = r.occurrence(w.unit, seen[d])
+		d := equals{}
+		if d.named, diags = s.eval.EachIdentity(int(w.step), append(slices.Clip(each), x.Each[k])); !w.evaluated(nil, diags) {
+			return nil
+		}
+		if in.Paired { // what it is given differs by more than what it names of each
+			d.value = sdk.Sum(x.Each[k].Value)
+		} else {
+			in.Each = d.named
+		}
+		in.Occurrence = seen[d]
 		seen[d]++
 		f.in[k] = in
 	}
 	return f
 }
 
-// occurrence numbers the n-th of equal elements of a collection, which may be one of
-// equal elements itself.
-func (r *run) occurrence(of unit, n int) int {
-	if of.among != nil {
-		n += of.among.in[of.inst].Occurrence << 20 // more than a collection has elements
-	}
-	return n
-}
+// equals tells the elements of a collection apart as far as they count for the keys of
+// their instances; those that are equal are numbered. In other collections there may be
+// equal ones: what they compute is the same then, and what they do to the world is
+// counted by claims.
+type equals struct{ named, value sdk.Digest }
 
 // expand makes the instances of a step, or of an instance that has some.
 func (r *run) expand(w *work) {

@@ -34,19 +34,20 @@ type work struct {
 	cancel   context.CancelCauseFunc
 
 	// What deciding found.
-	each    []hcl.Each // of an instance, by loop
-	scope   hcl.Scope  // in which its expressions are evaluated
-	in      recovery.Instance
-	lineage []sdk.Digest
-	key     checkpoint.Fingerprint
-	content checkpoint.Fingerprint
-	input   json.RawMessage
-	config  json.RawMessage
-	inputs  sdk.Digest
-	members []checkpoint.Member // of inputs
-	reason  string
-	effect  checkpoint.Fingerprint
-	idem    string // idempotency key
+	each     []hcl.Each // of an instance, by loop
+	scope    hcl.Scope  // in which its expressions are evaluated
+	in       recovery.Instance
+	lineage  []sdk.Digest
+	key      checkpoint.Fingerprint
+	content  checkpoint.Fingerprint
+	numbered func(occurrence int) checkpoint.Fingerprint // the content keys of equal instances
+	input    json.RawMessage
+	config   json.RawMessage
+	inputs   sdk.Digest
+	members  []checkpoint.Member // of inputs
+	reason   string
+	effect   checkpoint.Fingerprint
+	idem     string // idempotency key
 
 	// The answer.
 	kind      signalKind // sigPrepared or sigEnded
@@ -221,10 +222,7 @@ func (r *run) decide(w *work) (goOn bool) {
 		return false
 	}
 	if !res.Run && !res.Judge {
-		h := r.claim(w, s.plan.ResolveContent(w.step, w.in.Name, w.content), s.index.ContentHeads(w.content))
-		if h == nil && w.fatal == nil {
-			h = r.claim(w, r.renumbered(w), nil)
-		}
+		h := r.equal(w)
 		if j := s.defs[w.step].Judge; h != nil && j != nil && h.Judged != *j { // others have judged it
 			if r.holdsStill(w, h) {
 				return false
@@ -381,7 +379,8 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 			base = h.Sum()
 		}
 	}
-	w.content = checkpoint.ContentKey(base, digest, order, w.in.Occurrence)
+	w.numbered = func(n int) checkpoint.Fingerprint { return checkpoint.ContentKey(base, digest, order, n) }
+	w.content = w.numbered(w.in.Occurrence)
 	if err := r.effect(w, st); err != nil {
 		w.failed(err)
 		return false

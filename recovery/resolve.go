@@ -90,10 +90,11 @@ func (p *Plan) ResolveInstance(i int32, in Instance, lineage []sdk.Digest) Resol
 	return r
 }
 
-// Usable reports whether h, a record under a key of step i, may be taken as it is.
+// Usable reports whether h, a record under a key of step i, holds an answer that may
+// be taken, or judged anew.
 func (p *Plan) Usable(i int32, h *checkpoint.Head) bool {
 	_, due := p.due(&p.defs[i], h)
-	return h.Outcome == checkpoint.Succeeded && !due && p.hasData(h) && !judges(&p.defs[i], h)
+	return h.Outcome == checkpoint.Succeeded && !due && p.hasData(h)
 }
 
 // moved is the newest record that an instance of step i made under another
