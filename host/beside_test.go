@@ -31,7 +31,10 @@ func (s *scene) tree(text string, files map[string]string, o Options, ro RunOpti
 		}
 	}
 	path := filepath.Join(dir, "flow.hcl")
-	if err := os.WriteFile(path, []byte("workflow \"w\" {}"+shared+text), 0o600); err != nil {
+	if !strings.HasPrefix(text, "workflow ") {
+		text = "workflow \"w\" {}\n" + text
+	}
+	if err := os.WriteFile(path, []byte(text+shared), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	wf, diags := hcl.Load(path)
@@ -384,6 +387,67 @@ step "b" {
 }
 `}, RunOptions{})
 	s.wantCalls("all", "late", "s[0]/step.a", "s[0]/step.b", "s[1]/step.a", "s[1]/step.b")
+}
+
+// In loops inside of loops max_instances bounds each collection, and the concurrency of
+// an inner step its instances in each instance of the sub-workflow.
+func TestNestedLimits(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var mu sync.Mutex
+	under, most := map[string]int{}, 0
+	both := make(chan struct{})
+	s.run = func(ctx context.Context, req *sdk.Request) (*sdk.Response, error) {
+		outer := hcl.FirstKeys(req.Instance, 1)
+		mu.Lock()
+		under[outer]++
+		most = max(most, under[outer])
+		if len(under) == 2 {
+			select {
+			case <-both:
+			default:
+				close(both)
+			}
+		}
+		mu.Unlock()
+		select { // both collections go on at once
+		case <-both:
+		case <-ctx.Done():
+			return nil, sdk.Ended(ctx)
+		}
+		mu.Lock()
+		under[outer]--
+		mu.Unlock()
+		return nil, nil
+	}
+	files := map[string]string{"inner.hcl": `
+variable "n" { type = number }
+step "a" {
+  uses        = plugin.p.echo
+  for_each    = range(var.n)
+  concurrency = 1
+  input       = { v = each.value }
+}
+output "all" { value = step.a.output }
+`}
+	flow := func(counts string) string {
+		return `step "s" {
+  workflow = "./inner.hcl"
+  for_each = ` + counts + `
+  input    = { n = each.value }
+}
+output "all" { value = step.s.output }
+`
+	}
+	wantOutput(t, s.treeEnds(checkpoint.RunSucceeded, flow(`{ x = 3, y = 2 }`), files, RunOptions{}), "all", `{"x":{"all":[0,1,2]},"y":{"all":[0,1]}}`)
+	if most != 1 {
+		t.Errorf("%d of one collection at once", most)
+	}
+	s.run = nil
+	res := s.treeEnds(checkpoint.RunFailed, "workflow \"w\" { max_instances = 3 }\n"+flow(`{ x = 3, y = 4, z = 3 }`), files, RunOptions{})
+	if len(res.Failures) != 1 || !strings.Contains(res.Failures[0].Step, `s["y"]/step.a`) || !strings.Contains(res.Failures[0].Error.Message, "max_instances") {
+		t.Errorf("one collection has too many: %+v", res.Failures)
+	}
 }
 
 // An instance of the last step runs before the first step is done with all: the
