@@ -33,13 +33,7 @@ output "large" { value = sha256(step.large.output.upper) }
 // would have come to; and what must stay is reused. Every other state is encrypted.
 func TestKillCollect(t *testing.T) {
 	t.Parallel()
-	bin := t.TempDir()
-	engine := filepath.Join(bin, "engine")
-	build(t, ".", engine)
-	upper, err := filepath.Abs("../../host/wasm/testdata/guests/reactor.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine, upper := killed(t)
 	run := func(cmd *exec.Cmd) string {
 		t.Helper()
 		out, err := cmd.Output()

@@ -29,18 +29,24 @@ step "y" {
 output "all" { value = [for y in step.y.output : [y.words, sha256(y.upper)]] }
 `
 
-// TestKillFanOut kills the real binary with SIGKILL three times in the middle
-// of a chained fan-out, each time further on. The run that goes on starts no
-// instance again whose record was durable, and ends as an undisturbed one.
-func TestKillFanOut(t *testing.T) {
-	t.Parallel()
-	bin := t.TempDir()
-	engine := filepath.Join(bin, "engine")
+// killed is the engine, built to be killed, and the module of its flows.
+func killed(t *testing.T) (engine, upper string) {
+	t.Helper()
+	engine = filepath.Join(t.TempDir(), "engine")
 	build(t, ".", engine)
 	upper, err := filepath.Abs("../../host/wasm/testdata/guests/reactor.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return engine, upper
+}
+
+// TestKillFanOut kills the real binary with SIGKILL three times in the middle
+// of a chained fan-out, each time further on. The run that goes on starts no
+// instance again whose record was durable, and ends as an undisturbed one.
+func TestKillFanOut(t *testing.T) {
+	t.Parallel()
+	engine, upper := killed(t)
 	rig := func() *killRig {
 		k := newKillRig(t, engine, engine, upper)
 		if err := os.WriteFile(filepath.Join(k.dir, "flow.hcl"), []byte(fanFlow), 0o644); err != nil {
