@@ -175,27 +175,48 @@ func TestLateErrors(t *testing.T) {
 // make the host run operations without end.
 func TestRepliesThatNobodyTakes(t *testing.T) {
 	t.Parallel()
-	served := make(chan struct{})
+	served, ran := make(chan struct{}), make(chan struct{}, 1)
 	c := connect(t, serverFunc(func(stream grpc.BidiStreamingServer[Frame, Frame]) error {
 		defer close(served)
 		for id := uint32(1); ; id++ {
 			if err := stream.Send(&Frame{Kind: Kind_CALL, Id: id, Data: []byte(`{}`)}); err != nil {
 				return nil
 			}
+			select {
+			case <-ran:
+			case <-stream.Context().Done():
+				return nil
+			}
 		}
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	// As many replies as may wait, and what gRPC holds below a window of 16 MiB.
+	const most = 2*MaxCalls + 16<<20/MaxFrame + 1
 	var calls atomic.Int64
+	go func() { // no more come, or too many have come
+		defer cancel()
+		for last := int64(-1); ; {
+			select {
+			case <-served:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			n := calls.Load()
+			if n == last && n > 0 || n > most {
+				return
+			}
+			last = n
+		}
+	}()
 	big := bytes.Repeat([]byte("x"), MaxFrame)
 	_, err := c.Run(ctx, request(`{}`), hostFunc(func(context.Context, []byte) ([]byte, error) {
-		if calls.Add(1) == 2*MaxCalls { // as many as may wait
-			cancel()
-		}
+		calls.Add(1)
+		ran <- struct{}{}
 		return big, nil
 	}), Limits{Request: 1 << 20, Response: 1, Grace: 10 * time.Millisecond})
 	<-served
-	if err == nil || calls.Load() > 2*MaxCalls {
+	if err == nil || calls.Load() > most {
 		t.Errorf("%d operations ran, %v", calls.Load(), err)
 	}
 }
