@@ -2,6 +2,7 @@ package hcl
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -107,6 +108,16 @@ func elementTypeOf(ty cty.Type) cty.Type {
 	return elems[0]
 }
 
+// textHint is for a string that is the JSON of a collection: the value of a variable
+// without a type, or what a model gave.
+func textHint(text string) string {
+	raw := []byte(text)
+	if kind := kindOf(raw); (kind == "list" || kind == "object") && json.Valid(raw) {
+		return fmt.Sprintf(" It is the text of one (%s): write jsondecode(…), or give the variable it comes from a type, such as list(string).", kind)
+	}
+	return ""
+}
+
 const setHint = " An instance is known by its key, which is a string: write [for x in … : tostring(x)] inside of toset(), or tolist(…) for numbers as keys."
 
 func (l *loop) unfit(is, hint string) Diagnostics {
@@ -117,7 +128,7 @@ func (l *loop) unfit(is, hint string) Diagnostics {
 	}
 	switch {
 	case l.x.marked.sensitive && is != "null":
-		is = "a sensitive value of another kind"
+		is, hint = "a sensitive value of another kind", ""
 	case hint != "":
 	case is == "null" && literal:
 		hint = " For one step without instances, remove the argument."
@@ -218,7 +229,9 @@ func (b *expander) json(raw json.RawMessage) Diagnostics {
 			b.add(appendString(nil, m.name), m.value)
 		}
 	default:
-		return b.l.unfit(found(raw, kind), "")
+		var text string
+		_ = json.Unmarshal(raw, &text) // not a string: no hint
+		return b.l.unfit(found(raw, kind), textHint(text))
 	}
 	return b.end()
 }
@@ -227,7 +240,11 @@ func (b *expander) value(v cty.Value) Diagnostics {
 	ty := v.Type()
 	switch {
 	case v.IsNull() || ty.IsPrimitiveType():
-		return b.l.unfit(describe(v), "")
+		hint := ""
+		if ty == cty.String && !v.IsNull() {
+			hint = textHint(v.AsString())
+		}
+		return b.l.unfit(describe(v), hint)
 	case ty.IsSetType() && ty.ElementType() != cty.String && v.LengthInt() > 0:
 		return b.l.unfit(article(ty.FriendlyName()), setHint)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
+	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -23,7 +24,7 @@ const (
 	EventBypassed      EventType = "bypassed"       // Step, Error, Reason: its plugin was not asked, a fallback answers
 	EventSucceeded     EventType = "succeeded"      // Step, Attempt, Checkpoint, Seq, Took, Usage, Cost: queued in commit order; Degraded, Error, if a fallback answers and why
 	EventPersisted     EventType = "persisted"      // Step, Seq: survives a crash from now on
-	EventFailed        EventType = "failed"         // Step, Attempt, Error, Took, Usage, Cost
+	EventFailed        EventType = "failed"         // Step, Attempt, Error, Place, Took, Usage, Cost
 	EventSkipped       EventType = "skipped"        // Step, Reason; Attempt, Error, Took, Usage, Cost if it failed itself
 	EventCancelled     EventType = "cancelled"      // Step, Error: before its first or next attempt, or during one; then Usage, Cost
 	EventExpanded      EventType = "expanded"       // Step, Instances: its for_each is known; their events follow under step.x[KEY]
@@ -54,6 +55,7 @@ type Event struct {
 	Seq         checkpoint.Seq       `json:"seq,omitempty"`
 	Reason      string               `json:"reason,omitempty"`
 	Error       *sdk.Error           `json:"error,omitempty"`
+	Place       *hcl.Range           `json:"place,omitempty"` // where the part of the input is written that the step refused
 	Took        time.Duration        `json:"took_ns,omitempty"`
 	Delay       time.Duration        `json:"delay_ns,omitempty"`
 	Saved       time.Duration        `json:"saved_ns,omitempty"`

@@ -36,7 +36,9 @@ func (f *Flow) ceiling(p int) (grant, hcl.Diagnostics) {
 		return g, append(f.repeatedWorld(g, plugin), notGiven(&g, a, plugin)...)
 	}
 	g, diags := narrow(g, sb)
-	diags = append(diags, f.mount(&g, sb)...)
+	if diags = append(diags, f.mount(&g, sb)...); diags.HasErrors() {
+		return g, diags // what it lacks may be what is wrong
+	}
 	g, diags = repeated(g, plugin, diags)
 	diags = append(diags, f.repeatedWorld(g, plugin)...)
 	return g, append(diags, notGiven(&g, a, plugin)...)

@@ -91,6 +91,9 @@ func (r *run) noted(c command) {
 			f := Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err}
 			if c.err.Class == sdk.ClassInvalidInput && c.err.Path != "" {
 				f.Place = r.s.f.wf.InputPlace(int(i), c.err.Path)
+				if !f.Place.IsZero() {
+					e.Place = &f.Place
+				}
 			}
 			if c.err.Code == codeNoInstance { // all steps in a sub-workflow that is a loop lack it: that is one failure
 				f.Step = hcl.InstanceAddress(r.s.loopAddress(i, u.depth()+1), u.name())
