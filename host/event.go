@@ -22,7 +22,7 @@ const (
 	EventAttemptFailed EventType = "attempt_failed" // Step, Attempt, Error, Took, Delay, Usage, Cost: it is tried again, or a fallback answers (Reason)
 	EventWaiting       EventType = "waiting"        // Step, Reason, Delay if it can be foreseen: the limiter of its plugin holds it back
 	EventBypassed      EventType = "bypassed"       // Step, Error, Reason: its plugin was not asked, a fallback answers
-	EventSucceeded     EventType = "succeeded"      // Step, Attempt, Checkpoint, Seq, Took, Usage, Cost: queued in commit order; Degraded, Error, if a fallback answers and why
+	EventSucceeded     EventType = "succeeded"      // Step, Attempt, Checkpoint, Seq, Took, Usage, Cost: queued in commit order; Instances of a collection, and what they took together; Degraded, Error, if a fallback answers and why
 	EventPersisted     EventType = "persisted"      // Step, Seq: survives a crash from now on
 	EventFailed        EventType = "failed"         // Step, Attempt, Error, Place, Took, Usage, Cost
 	EventSkipped       EventType = "skipped"        // Step, Reason; Attempt, Error, Took, Usage, Cost if it failed itself

@@ -55,6 +55,9 @@ func (r *run) noted(c command) {
 			r.counts.Ran++
 		}
 		e.Type, e.Checkpoint, e.Seq = EventSucceeded, res.id, res.seq
+		if f := r.fan(u); f != nil {
+			e.Instances = len(f.in)
+		}
 		if rec := w.record; rec != nil && rec.Degraded {
 			e.Degraded, e.Error = true, rec.Context.Error
 		}

@@ -260,7 +260,10 @@ func (v *textApply) line(e *host.Event) string {
 	case host.EventBypassed:
 		return word(": %s; %s", oneLine(e.Error.Error()), oneLine(e.Reason))
 	case host.EventSucceeded:
-		s := fmt.Sprintf(" in %s", short(e.Took))
+		s := " in " + short(e.Took)
+		if e.Instances > 0 {
+			s = fmt.Sprintf(": %s, %s of work", count(e.Instances, "instance"), short(e.Took))
+		}
 		if len(e.Usage) > 0 {
 			s += ", " + spent(e.Usage, e.Cost)
 		}
