@@ -85,7 +85,7 @@ func (l *Loader) Compile(ctx context.Context, module []byte, dir string) error {
 		return fmt.Errorf("%s", a.Refused)
 	case err == nil && a.Done:
 		return nil
-	case outOfMemory(a.Refused) || outOfMemory(stderr.String()):
+	case outOfMemory(a.Refused) || starved(stderr.String(), cmd.ProcessState, l.o.CompileMemory):
 		return &sdk.Error{Class: sdk.ClassResourceExhausted, Code: loader.CodeCompileMemory, Message: fmt.Sprintf("compiling took more than %d MiB of memory; use fewer or smaller functions", l.o.CompileMemory>>20)}
 	case limitsTime && usedUp(cmd.ProcessState, l.o.CompileTime):
 		return l.tooSlow()
@@ -113,6 +113,13 @@ func outOfMemory(text string) bool {
 		}
 	}
 	return false
+}
+
+// starved reports whether a process that said this died for want of memory, of which
+// it could have so much. Go's runtime does not see everywhere that it got none, and
+// breaks a little later.
+func starved(said string, s *os.ProcessState, limit int64) bool {
+	return outOfMemory(said) || strings.HasPrefix(said, "SIGSEGV") && peakMemory(s) >= limit/2
 }
 
 // firstLineOf is the first line of what a worker has left on stderr.

@@ -26,11 +26,13 @@ func TestCompileWorker(t *testing.T) {
 		code  string
 		text  string
 	}{
-		"refuse": {text: "it is not to my taste: 中文"},
-		"fail":   {class: sdk.ClassInternal, text: "the disk is full"},
-		"spin":   {o: Options{CompileTime: time.Second}, class: sdk.ClassResourceExhausted, code: loader.CodeCompileTime, text: "more than 1s"},
-		"hog":    {o: Options{CompileMemory: 256 << 20}, class: sdk.ClassResourceExhausted, code: loader.CodeCompileMemory, text: "more than 256 MiB"},
-		"crash":  {class: sdk.ClassInternal, text: "the compile worker exited with status 3"},
+		"refuse":         {text: "it is not to my taste: 中文"},
+		"fail":           {class: sdk.ClassInternal, text: "the disk is full"},
+		"spin":           {o: Options{CompileTime: time.Second}, class: sdk.ClassResourceExhausted, code: loader.CodeCompileTime, text: "more than 1s"},
+		"hog":            {o: Options{CompileMemory: 256 << 20}, class: sdk.ClassResourceExhausted, code: loader.CodeCompileMemory, text: "more than 256 MiB"},
+		"fault":          {class: sdk.ClassInternal, text: "SIGSEGV"},
+		"fault of a hog": {o: Options{CompileMemory: 256 << 20}, class: sdk.ClassResourceExhausted, code: loader.CodeCompileMemory, text: "more than 256 MiB"},
+		"crash":          {class: sdk.ClassInternal, text: "the compile worker exited with status 3"},
 	} {
 		t.Run(act, func(t *testing.T) {
 			t.Parallel()

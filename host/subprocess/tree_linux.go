@@ -144,6 +144,15 @@ func describe(s *os.ProcessState) string {
 	return describeStatus(unix.WaitStatus(ws))
 }
 
+// peakMemory is how many bytes of memory a process that has ended held at most.
+func peakMemory(s *os.ProcessState) int64 {
+	use, ok := s.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return use.Maxrss << 10
+}
+
 func describeStatus(ws unix.WaitStatus) string {
 	if ws.Signaled() {
 		return fmt.Sprintf("was killed by signal %d (%s)", int(ws.Signal()), unix.SignalName(ws.Signal()))

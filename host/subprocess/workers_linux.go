@@ -256,7 +256,7 @@ func (s *isolated) died(w *worker, b *wire.Broken) *sdk.Error {
 		return b.Err
 	}
 	said := w.stderr.first()
-	if outOfMemory(said) {
+	if starved(said, w.cmd.ProcessState, s.job.Limits.Memory+workerMemory) {
 		return &sdk.Error{Class: sdk.ClassResourceExhausted, Code: "memory", Message: fmt.Sprintf("the step needs more than %d MiB of memory", s.job.Limits.Memory>>20)}
 	}
 	return &sdk.Error{Class: sdk.ClassPluginCrash, Message: fmt.Sprintf("the worker process of module %s %s during the attempt: %s", s.job.Path, how, firstLineOf([]byte(said)))}

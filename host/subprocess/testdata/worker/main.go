@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/retrace-dev/engine/host/loader"
@@ -66,6 +67,10 @@ func compile(module []byte, dir string) error {
 		}
 	case "hog":
 		hog()
+	case "fault":
+		fault()
+	case "fault of a hog":
+		fault(take(), take(), take(), take(), take(), take(), take(), take(), take())
 	case "crash":
 		os.Exit(3)
 	case "escape":
@@ -155,15 +160,27 @@ func act(ctx context.Context, req *sdk.Request, host sdk.Host) (*sdk.Response, e
 	return nil, fmt.Errorf("no act: %q", in.Do)
 }
 
+// take takes 16 MiB of memory.
+func take() []byte {
+	b := make([]byte, 16<<20)
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	return b
+}
+
+// fault ends as Go's runtime does when it breaks.
+func fault(held ...[]byte) {
+	fmt.Fprintln(os.Stderr, "SIGSEGV: segmentation violation\nPC=0x0 m=0 sigcode=1 addr=0x0")
+	runtime.KeepAlive(held)
+	os.Exit(2)
+}
+
 // hog takes memory without end.
 func hog() {
 	var all [][]byte
 	for {
-		b := make([]byte, 16<<20)
-		for i := 0; i < len(b); i += 4096 {
-			b[i] = 1
-		}
-		all = append(all, b)
+		all = append(all, take())
 		if len(all) == 1<<20 {
 			return
 		}
