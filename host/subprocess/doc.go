@@ -7,10 +7,10 @@
 // What an attempt may do through the engine is behind the sdk.Host it is given.
 // go-plugin does not leave this package and sdk/wire.
 //
-// A program that uses the package calls Worker first in its main function and
-// names its own executable in Options.Self; then each plugin runs under a
-// runner, a re-exec of the program that kills every descendant of the plugin
-// when the engine goes away.
+// A program that uses the package names its own executable in Options.Self; then
+// each plugin runs under a runner, a re-exec of the program that kills every
+// descendant of the plugin when the engine goes away. For what else it does in
+// processes of its own it calls Worker first in its main function.
 //
 // It is also what starts processes for modules (loader.Workers): one that
 // compiles, and those that run attempts. What is done in them is host/wasm's;

@@ -20,8 +20,8 @@ import (
 
 // Options of New. The zero value runs plugins directly under this process.
 type Options struct {
-	// Self is the path of an executable whose main function calls Worker first,
-	// usually os.Executable(). It becomes each plugin's parent and outlives this
+	// Self is the path of an executable that links this package and whose main
+	// function calls Worker first, usually os.Executable(). It becomes each plugin's parent and outlives this
 	// process for as long as it takes to kill what the plugin has started. "" runs
 	// plugins directly; what they start may then be left behind when this process
 	// is killed. Linux only; elsewhere it is ignored.
@@ -89,6 +89,15 @@ func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, e
 	if a.Kind != loader.Native {
 		return nil, &sdk.Error{Class: sdk.ClassInternal, Message: fmt.Sprintf("artifact %s is %s, not native", a.Path, a.Kind)}
 	}
+	p, err := l.newCopy(a)
+	if err != nil {
+		return nil, err
+	}
+	return p.started(ctx, a.Env)
+}
+
+// newCopy makes a plugin of a private copy of its executable.
+func (l *Loader) newCopy(a *loader.Artifact) (*plugin, error) {
 	p, err := l.newPlugin(a)
 	if err != nil {
 		return nil, err
@@ -98,7 +107,7 @@ func (l *Loader) Load(ctx context.Context, a *loader.Artifact) (loader.Plugin, e
 		_ = os.RemoveAll(p.dir)
 		return nil, &sdk.Error{Class: sdk.ClassSandbox, Code: "plugin_refused", Message: fmt.Sprintf("plugin %s: %v", a.Path, err)}
 	}
-	return p.started(ctx, a.Env)
+	return p, nil
 }
 
 // LoadSelf starts this engine's own executable, Options.Self, as the plugin: it

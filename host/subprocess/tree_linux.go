@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/retrace-dev/engine/host/subprocess/internal/runner"
 )
 
 // tree kills a process with everything it has started. Under a runner the
@@ -35,14 +37,14 @@ func (t *tree) under(self string, cmd *exec.Cmd) {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 		return
 	}
-	cmd.Args = []string{runnerName, cmd.Path, cmd.Args[0]}
-	cmd.Env = append(cmd.Env, runnerEnv+"=1")
+	cmd.Args = []string{runner.Name, cmd.Path, cmd.Args[0]}
+	cmd.Env = append(cmd.Env, runner.Env+"=1")
 	cmd.Path = self
 }
 
 // open makes the pipes to a runner, once the process is to be started.
 func (t *tree) open(cmd *exec.Cmd) error {
-	if cmd.Args[0] != runnerName {
+	if cmd.Args[0] != runner.Name {
 		return nil
 	}
 	lifeR, lifeW, err := os.Pipe()
@@ -126,6 +128,9 @@ func (t *tree) wait(cmd *exec.Cmd) {
 	if t.report != nil {
 		b, _ := io.ReadAll(io.LimitReader(t.report, 1<<10)) // what cannot be read is not reported
 		t.text = string(b)
+		if ws, ok := runner.ParseReport(t.text); ok {
+			t.text = describeStatus(ws)
+		}
 	}
 	t.close()
 }

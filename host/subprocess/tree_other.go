@@ -8,9 +8,6 @@ import (
 	"sync"
 )
 
-// runnerMain does nothing: there is no runner on this system.
-func runnerMain() {}
-
 // tree is the process itself: what it has started cannot be found here.
 type tree struct {
 	mu   sync.Mutex

@@ -17,11 +17,10 @@ type Modules struct {
 	Serve func(spec []byte, files []*os.File) (sdk.Step, error)
 }
 
-// Worker must be called first in main. In a process that was started as a
-// runner, a compile worker or a module's worker it does that work and exits; in
-// any other it returns at once.
+// Worker must be called first in main. In a process that was started as a compile
+// worker or a module's worker it does that work and exits; in any other it returns
+// at once.
 func Worker(m Modules) {
-	runnerMain()
 	if os.Getenv(jobEnv) == "" {
 		return
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/subprocess/internal/runner"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -421,7 +422,7 @@ func descendants(pid int) (found []int) {
 		if _, err := fmt.Sscan(e.Name(), &child); err != nil {
 			continue
 		}
-		if ppid, ok := parentOf(child); ok && ppid == pid {
+		if ppid, ok := runner.ParentOf(child); ok && ppid == pid {
 			found = append(append(found, child), descendants(child)...)
 		}
 	}

@@ -1,7 +1,8 @@
-package subprocess
+package runner
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -13,21 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// What a program is started with to be a runner.
 const (
-	runnerName = "engine-runner" // argv[0] of a runner
-	runnerEnv  = "ENGINE_SUBPROCESS_RUNNER"
+	Name = "engine-runner" // argv[0]; behind it the plugin's executable and its argv[0]
+	Env  = "ENGINE_SUBPROCESS_RUNNER"
 )
 
 // Descriptors of a runner.
 const (
 	fdLife   = 3 // ends when the engine is gone or wants the plugin dead
-	fdReport = 4 // how the plugin ended
+	fdReport = 4 // how the plugin ended: a Status, or a text that says why there was none
 )
 
-// runnerMain does a runner's work and exits, in a process that was started as
-// one; in any other it returns.
-func runnerMain() {
-	if len(os.Args) != 3 || os.Args[0] != runnerName || os.Getenv(runnerEnv) == "" {
+// Status is how a plugin ended.
+type Status = unix.WaitStatus
+
+const statusFormat = "status %d"
+
+// ParseReport reads what a runner has reported. ok is false for a text.
+func ParseReport(report string) (s Status, ok bool) {
+	n, err := fmt.Sscanf(report, statusFormat, &s)
+	return s, n == 1 && err == nil
+}
+
+func init() {
+	if len(os.Args) != 3 || os.Args[0] != Name || os.Getenv(Env) == "" {
 		return
 	}
 	runtime.LockOSThread() // the plugin gets its death signal when this thread ends
@@ -71,7 +82,7 @@ func superviseUntilGone(exe, name string) {
 		case err == unix.ECHILD:
 			return
 		case err == nil && pid == p.Pid:
-			fmt.Fprint(report, describeStatus(ws))
+			fmt.Fprintf(report, statusFormat, ws)
 			die()
 		}
 	}
@@ -79,7 +90,7 @@ func superviseUntilGone(exe, name string) {
 
 func startPlugin(exe, name string) (*os.Process, error) {
 	env := os.Environ()
-	env = removePrefix(env, runnerEnv+"=")
+	env = removePrefix(env, Env+"=")
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
@@ -88,7 +99,7 @@ func startPlugin(exe, name string) (*os.Process, error) {
 	for wait := time.Millisecond; ; wait *= 2 {
 		p, err := os.StartProcess(exe, []string{name}, &os.ProcAttr{Env: env, Files: []*os.File{null, os.Stdout, os.Stderr},
 			Sys: &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}})
-		if err == nil || !isTextBusy(err) || wait > time.Second {
+		if err == nil || !errors.Is(err, unix.ETXTBSY) || wait > time.Second {
 			return p, err
 		}
 		time.Sleep(wait)
@@ -117,7 +128,7 @@ func killDescendants() {
 		if err != nil {
 			continue
 		}
-		if ppid, ok := parentOf(pid); ok {
+		if ppid, ok := ParentOf(pid); ok {
 			parents[pid] = ppid
 		}
 	}
@@ -132,9 +143,9 @@ func killDescendants() {
 	}
 }
 
-// parentOf reads the parent from /proc/PID/stat: "pid (name) state ppid ...",
+// ParentOf reads the parent from /proc/PID/stat: "pid (name) state ppid ...",
 // where the name may hold anything.
-func parentOf(pid int) (ppid int, ok bool) {
+func ParentOf(pid int) (ppid int, ok bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, false
