@@ -131,11 +131,12 @@ fuzz: ## fuzz each target for FUZZTIME
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
 	done
 
-nightly: check ## the gate, each fuzz target for five minutes, 5,000 kills, 200 crashes, 3,000 simulated lives, the step in Zig, the benchmarks
+nightly: check ## the gate, each fuzz target for five minutes, 5,000 kills, 200 crashes, 3,000 simulated lives, 10,000 edited collections, the step in Zig, the benchmarks
 	go test ./sdk/steptest -run 'TestWords/Zig' -count=1 -v # says where it is skipped
 	$(MAKE) fuzz FUZZTIME=5m
 	KILL_ROUNDS=5000 go test ./cmd/engine -run 'TestKill$$|TestKillCollect' -count=1 -timeout 6h
 	INJECTIVE_VALUES=1000000 go test ./checkpoint -run Injective -count=1
+	EFFECT_SEEDS=10000 go test ./host -run 'TestEffectsOfEditedCollections$$' -count=1 -timeout 2h
 	SIMULATION_SEEDS=3000 go test ./host -run 'TestSimulation$$' -count=1 -timeout 2h
 	CRASH_SEEDS=200 go test ./checkpoint/pebblestore -run 'TestCrash$$' -count=1 -timeout 2h
 	$(MAKE) bench

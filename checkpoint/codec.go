@@ -94,6 +94,7 @@ const (
 	flagOperator
 	flagCost
 	flagCostUnknown
+	flagIdempotencyKey
 	flagsEnd
 )
 
@@ -120,6 +121,7 @@ func AppendHead(dst []byte, h *Head) []byte {
 	set(h.Operator, flagOperator)
 	set(h.Cost.USD != 0, flagCost)
 	set(h.Cost.Unknown, flagCostUnknown)
+	set(!h.IdempotencyKey.IsZero(), flagIdempotencyKey)
 
 	dst = append(dst, FormatVersion)
 	dst = binary.AppendUvarint(dst, flags)
@@ -162,6 +164,9 @@ func AppendHead(dst []byte, h *Head) []byte {
 	}
 	if h.Cost.USD != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(h.Cost.USD))
+	}
+	if !h.IdempotencyKey.IsZero() {
+		dst = append(dst, h.IdempotencyKey[:]...)
 	}
 	return dst
 }
@@ -224,6 +229,7 @@ func DecodeHead(b []byte) (*Head, error) {
 			r.fail("a cost that is no number")
 		}
 	}
+	r.fixed(has(flagIdempotencyKey), h.IdempotencyKey[:])
 	if len(r.b) != 0 {
 		r.fail("more bytes than a head")
 	}

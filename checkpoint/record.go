@@ -70,6 +70,9 @@ type Head struct {
 	// not follow from the fields above: of a step with for_each, whose facets
 	// are collections, and of one that was skipped after a failure. Else nil.
 	Facets *Facets `json:"facets,omitempty"`
+	// IdempotencyKey is the one under which a step with effects gave the answer,
+	// whoever stands on it now.
+	IdempotencyKey Fingerprint `json:"idempotency_key,omitzero"`
 }
 
 // Facets are the digests of the facets from FacetStatus on, in their order.
@@ -305,8 +308,9 @@ type Intent struct {
 	IdempotencyKey string      `json:"idempotency_key"`
 	Reruns         int         `json:"reruns,omitempty"` // how often a person had asked for it to be done anew
 	Effects        sdk.Effects `json:"effects"`
-	Effect         Fingerprint `json:"effect,omitzero"` // of the step type and its evaluated input
-	Local          Fingerprint `json:"local,omitzero"`  // as a Head has it: whether the step of this name is still the one that it was
+	Effect         Fingerprint `json:"effect,omitzero"`  // of the step type and its evaluated input
+	Content        Fingerprint `json:"content,omitzero"` // the content key, of the first of equal instances
+	Local          Fingerprint `json:"local,omitzero"`   // as a Head has it: whether the step of this name is still the one that it was
 	Started        time.Time   `json:"started"`
 	// Undo is the input of the step's undo as far as it is known before there is
 	// an output; nil without one.

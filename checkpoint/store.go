@@ -200,6 +200,7 @@ func (b *Batch) seal(r *Record, out Sanitized) {
 func (b *Batch) PutReuse(r *Record, from *Head) {
 	r.Output, r.Data, r.ID = from.Output, from.Data, from.ID
 	r.Outcome, r.Degraded, r.Operator, r.Attempts, r.Facets = from.Outcome, from.Degraded, from.Operator, from.Attempts, from.Facets
+	r.IdempotencyKey = from.IdempotencyKey
 	r.Content, r.Created, r.Expires, r.Took, r.Tokens, r.Cost, r.Chain = from.Content, from.Created, from.Expires, from.Took, from.Tokens, from.Cost, from.Chain
 	b.Items = append(b.Items, Item{Checkpoint: r})
 }
@@ -214,7 +215,7 @@ func (b *Batch) PutSkip(r *Record) {
 // undone. It takes the place of h under all its keys.
 func (b *Batch) PutWithdrawal(r *Record, h *Head) {
 	r.Step, r.Instance, r.Chain, r.Local, r.Plan, r.Content, r.Lineage = h.Step, h.Instance, h.Chain, h.Local, h.Plan, h.Content, h.Lineage
-	r.Outcome, r.ID, r.Attempts = Withdrawn, h.ID, h.Attempts
+	r.Outcome, r.ID, r.Attempts, r.IdempotencyKey = Withdrawn, h.ID, h.Attempts, h.IdempotencyKey
 	b.Items = append(b.Items, Item{Checkpoint: r})
 }
 

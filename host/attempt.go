@@ -284,6 +284,9 @@ func (r *run) newRecord(w *work) *checkpoint.Record {
 	if j := s.defs[w.step].Judge; j != nil {
 		rec.Judged = *j
 	}
+	if st.effects.Changes() && !w.supplied {
+		_ = rec.IdempotencyKey.UnmarshalText([]byte(w.idem)) // none of a collection, nor of what is reused
+	}
 	if st.TTL > 0 {
 		rec.Expires = now.Add(st.TTL)
 	}

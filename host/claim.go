@@ -11,9 +11,8 @@ import (
 )
 
 // claims are the effects of earlier runs that the instances of this one stand on. An
-// effect that has happened once stands for one instance: two that do the same, in
-// collections that do not know of each other, are two effects. Instances of one
-// collection are numbered, and have no need of it. It is safe for concurrent use.
+// effect that has happened once stands for one instance: two that do the same are two
+// effects. It is safe for concurrent use.
 type claims struct {
 	mu sync.Mutex
 	by map[checkpoint.Seq]string // by the record that has the answer: the address of the instance
@@ -33,9 +32,21 @@ func (c *claims) take(h *checkpoint.Head, address string) bool {
 	return true
 }
 
-// claimed: w is an instance whose record may be wanted by one of another collection.
+// others reports whether the answer of h, which may be nil, is that of another than
+// address.
+func (c *claims) others(h *checkpoint.Head, address string) bool {
+	if h == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	by, has := c.by[h.Data.Seq]
+	return has && by != address
+}
+
+// claimed: w is an instance whose record another may want.
 func (r *run) claimed(w *work) bool {
-	return w.unit.among != nil && w.in.Paired && r.step(w).effects.Changes()
+	return w.unit.among != nil && r.step(w).effects.Changes()
 }
 
 func (r *run) own(w *work, h *checkpoint.Head) bool {
@@ -43,14 +54,16 @@ func (r *run) own(w *work, h *checkpoint.Head) bool {
 }
 
 // resolve looks w up. The record of another instance is left to what looks for equal
-// computations: it is committed under the name of w then, so that it stands for w from
-// then on.
+// computations where that may be wanted by others: it is committed under the name of w
+// then, so that it stands for w from then on. Equal instances that are numbered know
+// theirs by the number.
 func (r *run) resolve(w *work) recovery.Resolution {
 	if w.unit.among == nil {
 		return r.s.plan.Resolve(w.step, w.lineage)
 	}
 	res := r.s.plan.ResolveInstance(w.step, w.in, w.lineage)
-	if h := res.Head; h == nil || !r.claimed(w) || r.own(w, h) && (h.Outcome != checkpoint.Succeeded || r.claims.take(h, r.address(w.unit))) {
+	h := res.Head
+	if h == nil || !r.claimed(w) || (!w.in.Paired || r.own(w, h)) && (h.Outcome != checkpoint.Succeeded || r.claims.take(h, r.address(w.unit))) {
 		return res
 	}
 	return recovery.Resolution{Key: res.Key}
@@ -65,25 +78,21 @@ func (r *run) equal(w *work) *checkpoint.Head {
 		return found
 	}
 	address := r.address(w.unit)
+	if !w.in.Paired && found != nil && r.claims.take(found, address) {
+		return found
+	}
 	var others [2][]*checkpoint.Head // of instances that are gone, and that may be there
-	for n := 0; ; n++ {
-		hs := r.s.index.ContentHeads(w.numbered(n))
-		if len(hs) == 0 && n > w.in.Occurrence {
-			break
-		}
-		for _, h := range hs {
-			switch {
-			case !r.s.plan.Usable(w.step, h):
-			case r.own(w, h):
-				if r.claims.take(h, address) {
-					return h
-				}
-			case h.Run == r.s.record.ID:
-			case r.gone(w, h):
-				others[0] = append(others[0], h)
-			default:
-				others[1] = append(others[1], h)
+	for _, h := range r.sameEffect(w) {
+		switch {
+		case !r.s.plan.Usable(w.step, h):
+		case r.own(w, h):
+			if r.claims.take(h, address) {
+				return h
 			}
+		case r.gone(w, h):
+			others[0] = append(others[0], h)
+		default:
+			others[1] = append(others[1], h)
 		}
 	}
 	for _, hs := range others {
@@ -95,6 +104,44 @@ func (r *run) equal(w *work) *checkpoint.Head {
 		}
 	}
 	return nil
+}
+
+// sameEffect lists the records of what does the same as w, whatever its number is: of
+// the chain of runs all, of others those whose numbers follow each other. Where equal
+// instances are numbered, what each finds by its number is left to it.
+func (r *run) sameEffect(w *work) []*checkpoint.Head {
+	hs := slices.Clone(r.s.past.done[w.numbered(0)])
+	for n := 0; ; n++ {
+		more := r.s.index.ContentHeads(w.numbered(n))
+		if len(more) == 0 && n > w.in.Occurrence {
+			break
+		}
+		hs = append(hs, more...)
+	}
+	if len(hs) == 0 || w.in.Paired {
+		return hs
+	}
+	theirs := map[checkpoint.Seq]bool{}
+	for k := range w.unit.among.in {
+		if x := &w.unit.among.in[k]; x.Each == w.in.Each {
+			if h := r.byNumber(w, x); h != nil {
+				theirs[h.Data.Seq] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(hs, func(h *checkpoint.Head) bool { return theirs[h.Data.Seq] })
+}
+
+// byNumber is the record that x finds by its number, which does the same as w and is
+// among the same instances; nil if it finds none, or is asked for anew.
+func (r *run) byNumber(w *work, x *recovery.Instance) *checkpoint.Head {
+	if x.Rerun || x.Set {
+		return nil
+	}
+	if h := r.s.plan.ResolveInstance(w.step, *x, w.lineage).Head; h != nil && h.Outcome == checkpoint.Succeeded {
+		return h
+	}
+	return r.s.plan.ResolveContent(w.step, x.Name, w.numbered(x.Occurrence))
 }
 
 // gone reports whether the instance that made h is not there any more, as far as w can

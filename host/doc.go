@@ -50,6 +50,18 @@
 // attempt that nobody is known to take up goes to the first that comes, whose own key
 // stays free for whom it was taken from.
 //
+// Why does a record say under which idempotency key its answer was given? A record
+// may come to stand for another instance than the one that made it, when a collection
+// is edited, and its own make another. By the key an intent is known to have ended
+// whoever has its answer; and who has lost its answer to another does not act under
+// the key of that answer again, which would do nothing.
+//
+// Why does an instance take the record or the cut-off attempt of another? What has
+// been done to the world is counted, not owned: as many effects as there are instances
+// that want them, each standing for one (TestEffectsOfEditedCollections). An instance
+// prefers what it has made itself, then what its number names, then what nobody else
+// among its own would.
+//
 // Why is a native plugin that takes one attempt at a time a limiter? Who waits for
 // its process has not begun. If it had, its time would run, and after a crash its
 // intent would say that the plugin may have seen it.

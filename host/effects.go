@@ -49,6 +49,11 @@ type past struct {
 	// holders says, of each idempotency key that the chain has used, who did so last.
 	holders map[string]holder
 	held    held
+
+	// spent says of a key which record has the answer to what was done under it, done
+	// lists these records by content key, that of the first of equal instances.
+	spent map[string]*checkpoint.Head
+	done  map[checkpoint.Fingerprint][]*checkpoint.Head
 }
 
 // holder is a step, or an instance as an Intent tells it from others.
@@ -110,7 +115,7 @@ func (s *session) resume(ctx context.Context) error {
 // readPast reads what the chain's runs have tried of steps with effects.
 func (s *session) readPast(ctx context.Context) error {
 	s.past = past{open: map[string]*checkpoint.Intent{}, gone: map[checkpoint.Fingerprint][]*checkpoint.Intent{},
-		reshaped: map[string]*checkpoint.Intent{}, holders: map[string]holder{}}
+		reshaped: map[string]*checkpoint.Intent{}, holders: map[string]holder{}, spent: map[string]*checkpoint.Head{}, done: map[checkpoint.Fingerprint][]*checkpoint.Head{}}
 	if !slices.ContainsFunc(s.f.steps, func(st flowStep) bool { return st.effects.Changes() }) {
 		return nil
 	}
@@ -119,16 +124,23 @@ func (s *session) readPast(ctx context.Context) error {
 		if hd.Chain == s.record.Chain {
 			address := hcl.InstanceAddress(hd.Step, hd.Instance)
 			ended[address] = append(ended[address], hd)
+			if !hd.IdempotencyKey.IsZero() {
+				s.past.spent[hd.IdempotencyKey.String()] = hd
+			}
 		}
 	}
 	intents := make([][]*checkpoint.Intent, len(s.chain))
-	with := map[attemptOf]*checkpoint.Intent{}
+	with, listed := map[attemptOf]*checkpoint.Intent{}, map[string]bool{}
 	for k, run := range s.chain { // oldest first
 		var err error
 		if intents[k], err = s.h.o.Store.Intents(ctx, s.h.o.Tenant, run); err != nil {
 			return &storeError{err}
 		}
 		for _, in := range intents[k] {
+			if hd := s.past.spent[in.IdempotencyKey]; hd != nil && !listed[in.IdempotencyKey] {
+				listed[in.IdempotencyKey] = true
+				s.past.done[in.Content] = append(s.past.done[in.Content], hd)
+			}
 			with[attemptOf{run, hcl.InstanceAddress(in.Step, in.Instance), in.Attempt}] = in
 		}
 	}
@@ -215,10 +227,10 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, intents
 				return false
 			}
 			by := with[attemptOf{hd.Run, address, hd.Attempts}]
-			switch {
-			case by == nil || by.IdempotencyKey == in.IdempotencyKey:
+			switch keyed := !hd.IdempotencyKey.IsZero(); {
+			case keyed && hd.IdempotencyKey.String() == in.IdempotencyKey, !keyed && (by == nil || by.IdempotencyKey == in.IdempotencyKey):
 				return true
-			case by.Effect != in.Effect: // in its place there is another instance by now
+			case by == nil || by.Effect != in.Effect: // in its place there is another instance by now
 				return in.Instance == ""
 			}
 			return by.Reruns != in.Reruns // else another has its key, and may not have ended
@@ -231,6 +243,10 @@ func (s *session) readIntents(ctx context.Context, run checkpoint.RunID, intents
 					end = hds[k]
 				}
 			}
+		}
+		// Another may stand on what it did, and it have an answer of its own by now.
+		if by := s.past.spent[in.IdempotencyKey]; end == nil && by != nil && (by.Run == run || slices.Contains(later, by.Run)) {
+			end = by
 		}
 		switch {
 		case failed[fmt.Sprint(address, " ", in.Attempt)], end != nil && (reshaped || s.ends(ctx, end, in)):

@@ -84,12 +84,13 @@ func (r *run) effect(w *work, st *flowStep) *sdk.Error {
 		}
 	}
 	// Its own key may have become another's, who took it up when this one had no such
-	// effect, or have been that of another instance which stood in its place.
+	// effect, or stands on what was done under it now, or have been that of another
+	// instance which stood in its place.
 	for n := 0; ; n++ {
 		key := r.s.idempotencyKey(at, n)
 		last, used := p.holders[key]
 		same := last.address == address && (w.inst < 0 || last.twin.IsZero() || last.twin == twin(&w.in))
-		if !used || same && p.held.take(key, at) {
+		if !used || same && !r.claims.others(p.spent[key], address) && p.held.take(key, at) {
 			w.idem = key
 			return nil
 		}
@@ -182,7 +183,7 @@ func (r *run) comes(in *checkpoint.Intent, w *work) bool {
 			return false
 		}
 		input, err := checkpoint.ValueDigest(identity)
-		comes = err == nil && effectOf(st.StepType, input) == in.Effect
+		comes = err == nil && effectOf(st.StepType, input) == in.Effect && r.byNumber(w, x) == nil
 		break
 	}
 	if h.coming == nil {

@@ -375,7 +375,7 @@ func (r *run) intent(c command) {
 		of = twin(&w.in)
 	}
 	seq := r.commit(r.batchOf(func(b *checkpoint.Batch) {
-		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.step(w).address, Instance: w.name(), Attempt: int(c.attempt), IdempotencyKey: w.idem, Twin: of, Reruns: r.s.rerunsOf(w), Effect: w.effect, Local: r.s.local(w.step, w.in.Name), Effects: r.step(w).effects, Started: time.Now().UTC(), Undo: w.undo})
+		b.PutIntent(&checkpoint.Intent{Run: r.s.record.ID, Step: r.step(w).address, Instance: w.name(), Attempt: int(c.attempt), IdempotencyKey: w.idem, Twin: of, Reruns: r.s.rerunsOf(w), Effect: w.effect, Content: w.numbered(0), Local: r.s.local(w.step, w.in.Name), Effects: r.step(w).effects, Started: time.Now().UTC(), Undo: w.undo})
 	}))
 	r.push(signal{kind: sigIntent, node: c.node, seq: seq})
 }

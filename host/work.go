@@ -241,6 +241,11 @@ func (r *run) decide(w *work) (goOn bool) {
 			return false
 		}
 	}
+	// Only what is not reused takes up what an earlier attempt may have done.
+	if err := r.effect(w, st); err != nil {
+		w.failed(err)
+		return false
+	}
 	if w.input == nil && !r.secretInput(w, st, up) {
 		return false
 	}
@@ -381,10 +386,6 @@ func (r *run) input(w *work, st *flowStep, up *upstream) bool {
 	}
 	w.numbered = func(n int) checkpoint.Fingerprint { return checkpoint.ContentKey(base, digest, order, n) }
 	w.content = w.numbered(w.in.Occurrence)
-	if err := r.effect(w, st); err != nil {
-		w.failed(err)
-		return false
-	}
 	return true
 }
 
