@@ -185,16 +185,30 @@ func (f *Flow) from(addresses []string) (is []int32, names map[int32]map[string]
 	return is, names, cause, nil
 }
 
-// Repeats lists the addresses of the steps with effects that o.From makes run
-// again, in the order of the flow. The error is a *UsageError.
+// Repeats lists the addresses of the steps with effects that o makes run again without
+// naming them: those that are below what o.From names or in what o.Rerun names, and of
+// o.From the named ones too. They come in the order of the flow. The error is a
+// *UsageError.
 func (f *Flow) Repeats(o RunOptions) ([]string, error) {
-	is, _, _, err := f.from(o.From)
+	repeated, _, _, err := f.from(o.From)
 	if err != nil {
 		return nil, err
 	}
+	for _, address := range o.Rerun {
+		is, _, err := f.units([]string{address})
+		if err != nil {
+			return nil, err
+		}
+		step, _, _ := split(address) // units has split it
+		for _, i := range is {
+			if f.steps[i].address != hcl.FullAddress(step) {
+				repeated = append(repeated, i)
+			}
+		}
+	}
 	var out []string
-	for _, i := range is {
-		if f.steps[i].effects.Changes() {
+	for _, i := range f.graph.Order() {
+		if f.steps[i].effects.Changes() && slices.Contains(repeated, i) {
 			out = append(out, f.steps[i].address)
 		}
 	}

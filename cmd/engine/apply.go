@@ -84,7 +84,7 @@ success, apply runs nothing unless the flow, its plugins or its variables change
 	c.Flags().StringVar(&f.metrics, "metrics", "", "write what the run did to a `file` that Prometheus reads")
 	c.Flags().StringVar(&f.prices, "prices", "", "what the tokens of models cost, a JSON `file`: {\"date\": …, \"models\": {\"m\": {\"input\": …, \"output\": …}}} in USD per million; default the list of "+listDate()+" in this engine")
 	c.Flags().StringVar(&f.replay, "replay", "", "answer models, networks and native plugins with what they answered in this `run`; nothing is asked and nothing is kept")
-	c.Flags().BoolVar(&f.yes, "yes", false, "run the steps with effects that --from names again without asking")
+	c.Flags().BoolVar(&f.yes, "yes", false, "run again without asking the steps with effects that --from, or --rerun of a sub-workflow, takes along")
 	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit 3 if the run succeeded with answers of fallbacks, or without steps that failed and were skipped")
 	addEncrypt(c, &f.encrypt)
 	c.Flags().StringVar(&f.keepBytes, "keep-bytes", "", "keep stored outputs up to this `size` together, such as 2GiB; the oldest that no newest run uses go first")

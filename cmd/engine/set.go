@@ -76,14 +76,14 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// confirm asks before --from repeats steps with effects. Without a terminal
-// only --yes says so.
+// confirm asks before steps with effects that the command does not name are repeated.
+// Without a terminal only --yes says so.
 func confirm(std streams, l *loaded, yes bool) error {
 	steps, err := l.flow.Repeats(l.options)
 	if err != nil || len(steps) == 0 || yes {
 		return err
 	}
-	what := fmt.Sprintf("--from runs again what changes the world: %s", strings.Join(steps, ", "))
+	what := fmt.Sprintf("this runs again what changes the world: %s", strings.Join(steps, ", "))
 	in, isFile := std.in.(*os.File)
 	if !isFile || !term.IsTerminal(int(in.Fd())) {
 		return exit(exitUsage, "%s; add --yes if that is meant", what)
