@@ -107,7 +107,11 @@ func (r *run) why(w *work, res *recovery.Resolution) string {
 func (s *session) due(why recovery.Why, h *checkpoint.Head) string {
 	switch why {
 	case recovery.WhyExpired:
-		return fmt.Sprintf("due, expired %s ago (ttl %s)", time.Since(h.Expires).Round(time.Second), h.Expires.Sub(h.Created).Round(time.Second))
+		ago, exact := time.Since(h.Expires), time.Second
+		if ago < time.Second {
+			exact = time.Millisecond
+		}
+		return fmt.Sprintf("due, expired %s ago (ttl %s)", ago.Round(exact), h.Expires.Sub(h.Created))
 	case recovery.WhyNever:
 		return "due, reuse = never"
 	case recovery.WhyOtherRun:
