@@ -1,21 +1,22 @@
 package main
 
 import (
+	"github.com/retrace-dev/engine/plugins/text/prose"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
 var (
-	honorifics = set("Mr Mrs Ms Miss Messrs Dr Mme Mlle") // no part of the name
-	titles     = set(`Lord Lady Sir Madam King Queen Prince Princess Duke Duchess Count Countess Baron Earl Colonel Captain
+	honorifics = prose.WordSet("Mr Mrs Ms Miss Messrs Dr Mme Mlle") // no part of the name
+	titles     = prose.WordSet(`Lord Lady Sir Madam King Queen Prince Princess Duke Duchess Count Countess Baron Earl Colonel Captain
 Major General Inspector Professor Father Mother Uncle Aunt`)
-	initials = set("Mr Mrs Ms Messrs Dr St Prof Col Capt") // end with a full stop that ends nothing
-	speech   = set("said says cried asked answered replied remarked whispered murmured exclaimed shouted observed laughed smiled nodded")
-	inside   = set("in at near into through")
-	places   = set(`Street Road Square Lane Station Court Park Hall House Avenue Bridge Yard River Lodge Farm City Island Place
+	initials = prose.WordSet("Mr Mrs Ms Messrs Dr St Prof Col Capt") // end with a full stop that ends nothing
+	speech   = prose.WordSet("said says cried asked answered replied remarked whispered murmured exclaimed shouted observed laughed smiled nodded")
+	inside   = prose.WordSet("in at near into through")
+	places   = prose.WordSet(`Street Road Square Lane Station Court Park Hall House Avenue Bridge Yard River Lodge Farm City Island Place
 Valley Terrace Gardens Inn Hotel Castle`)
-	never = set(`I I'm I'll I've I'd God Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April
+	never = prose.WordSet(`I I'm I'll I've I'd God Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April
 May June July August September October November December Christmas English French German American Oh Ah Sir Madam Majesty`)
 )
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/retrace-dev/engine/plugins/text/prose"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ const (
 	noName       = "之者也而其於于為为以與与則则乃及且所此曰云道何如若亦皆便就自將将被把來来去上下中人吾汝公彼某已矣不在有是的了我你他於有名字姓大小使遣令引見见到太一二三四五六七八九十"
 )
 
-var speakers = set("其人 一人 老人 二人 三人 眾人 众人 左右") // are no names
+var speakers = prose.WordSet("其人 一人 老人 二人 三人 眾人 众人 左右") // are no names
 
 // mayBe says what a character may be in a name.
 var mayBe = func() map[rune]struct{ nothing, surname, place bool } {

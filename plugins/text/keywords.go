@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"github.com/retrace-dev/engine/plugins/text/prose"
 	"maps"
 	"math"
 	"slices"
@@ -181,7 +182,7 @@ func rake(texts []string) []*phrase {
 	return phrases
 }
 
-var unbroken = set("mr mrs dr st") // whose full stop ends nothing
+var unbroken = prose.WordSet("mr mrs dr st") // whose full stop ends nothing
 
 // tokens calls yield with each word, in lower case and without a possessive 's,
 // and with "" for what separates phrases: punctuation, numbers, blank lines.
@@ -191,7 +192,7 @@ func tokens(text string, yield func(word string)) {
 	for at, r := range text {
 		next, _ := utf8.DecodeRuneInString(text[at+utf8.RuneLen(r):])
 		joins := (r == '\'' || r == '’' || r == '-') && word.Len() > 0 && alphabetic(next)
-		if alphabetic(r) && !unspaced(r) || joins {
+		if alphabetic(r) && !prose.Unspaced(r) || joins {
 			word.WriteString(strings.ToLower(string(r)))
 			continue
 		}

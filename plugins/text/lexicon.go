@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"github.com/retrace-dev/engine/plugins/text/prose"
 	"strings"
 	"unicode/utf8"
 )
@@ -128,7 +129,7 @@ func weighChinese(text string) (n, weight int) {
 	return 0, 0
 }
 
-var negations = set("not no never neither nor without hardly scarcely cannot 不 沒 没 無 无 非 未 莫 勿")
+var negations = prose.WordSet("not no never neither nor without hardly scarcely cannot 不 沒 没 無 无 非 未 莫 勿")
 
 // negates tells whether a word turns the meaning of those after it.
 func negates(word []byte) bool {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/retrace-dev/engine/plugins/text/prose"
 	"maps"
 	"math"
 	"slices"
@@ -110,7 +111,7 @@ func countRuns(texts []string) map[string]int {
 // eachRun calls yield with all runs of n characters that lie between others.
 func eachRun(texts []string, n int, yield func(run)) {
 	for chapter, text := range texts {
-		clauses := strings.FieldsFuncSeq(text, func(r rune) bool { return !unspaced(r) })
+		clauses := strings.FieldsFuncSeq(text, func(r rune) bool { return !prose.Unspaced(r) })
 		for clause := range clauses {
 			at := make([]int, 0, len(clause)/3+1) // where characters begin, and the end
 			for i := range clause {

@@ -1,10 +1,12 @@
 package main
 
+import "github.com/retrace-dev/engine/plugins/text/prose"
+
 // Words that are no keywords: they say how, not what.
 
 const emptyCharacters = "的了是在不有我你他她它們们這这那個个之乎者也而其於于為为以與与則则乃及且所此曰云道說说何如若又亦皆便就一二三四五六七八九十百千必今故無无只自將将被把來来去上下中人吾汝公彼某已矣哉耳見见"
 
-var emptyWords = set(`a about above after again against all almost alone along already also although always am among an and 
+var emptyWords = prose.WordSet(`a about above after again against all almost alone along already also although always am among an and 
 another any anything are around as asked at away back be became because been before began behind being below better 
 between both brought but by call called came can cannot can't come could couldn't cried day days dear did didn't do does 
 doesn't done don't door down during each either else end enough even ever every everything eyes face far few find first 

@@ -1,4 +1,4 @@
-package main
+package prose
 
 import (
 	"strings"
@@ -7,16 +7,17 @@ import (
 )
 
 // abbreviations do not end a sentence with their full stop.
-var abbreviations = set("mr mrs ms dr st prof col capt lt gen rev hon jr sr no vs etc esq messrs mme mlle e.g i.e viz")
+var abbreviations = WordSet("mr mrs ms dr st prof col capt lt gen rev hon jr sr no vs etc esq messrs mme mlle e.g i.e viz")
 
 // stop holds words too common to say that two sentences are about one thing.
-var stop = set(`a about after again all am an and any are as at be because been before being but by came can come
+var stop = WordSet(`a about after again all am an and any are as at be because been before being but by came can come
 could did do does down for from go had has have he her here him his how i if in into is it its just know like little
 made man may me more most must my never no not now of on one only or other our out over said say see shall she should
 so some such than that the their them then there these they this those though through to too two up upon us very was
 we well were what when where which who will with would yes you your`)
 
-func set(words string) map[string]bool {
+// WordSet holds the words of a text, told apart by spaces.
+func WordSet(words string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(words) {
 		m[w] = true
@@ -24,10 +25,10 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// sentences cuts a text into sentences, each on one line. A blank line ends a
+// Sentences cuts a text into sentences, each on one line. A blank line ends a
 // sentence; so do 。！？ outside of a short quotation, and . ! ? before a space and
 // what is not lower case.
-func sentences(text string) []string {
+func Sentences(text string) []string {
 	var all []string
 	add := func(s string) {
 		if s = fold(s); s != "" && strings.IndexFunc(s, unicode.IsLetter) >= 0 {
@@ -126,10 +127,11 @@ func fold(s string) string {
 
 // wide tells the scripts that write no spaces, with their punctuation.
 func wide(r rune) bool {
-	return unspaced(r) || r >= 0x3000 && r <= 0x303F || r >= 0xFF00 && r <= 0xFFEF
+	return Unspaced(r) || r >= 0x3000 && r <= 0x303F || r >= 0xFF00 && r <= 0xFFEF
 }
 
-func unspaced(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) }
+// Unspaced: r is of a script that writes no spaces between words.
+func Unspaced(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) }
 
 // terms are the words of a sentence that carry meaning, in lower case; pairs of
 // neighbours where no spaces tell words apart.
@@ -145,9 +147,9 @@ func terms(s string) []string {
 	last := rune(0)
 	for _, r := range s {
 		switch {
-		case unspaced(r):
+		case Unspaced(r):
 			flush()
-			if unspaced(last) {
+			if Unspaced(last) {
 				ts = append(ts, string([]rune{last, r}))
 			}
 		case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r), r == '\'', r == '’', r == '-':
