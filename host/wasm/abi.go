@@ -91,16 +91,17 @@ const wasiNotSupported = 58
 // too deep.
 func tick(ctx context.Context, m api.Module, _ []uint64) {
 	a := attemptOf(ctx)
-	if depth := m.ExportedGlobal(exportDepth); int32(depth.Get()) > maxDepth {
+	g := m.ExportedGlobal(exportLeft).(api.MutableGlobal)
+	l := left(g.Get())
+	if l&tooDeep != 0 {
 		a.end(&sdk.Error{Class: sdk.ClassPluginCrash, Code: "stack_overflow", Message: fmt.Sprintf("stack overflow: calls nest deeper than %d frames", maxDepth)})
 	}
 	a.check()
-	fuel := m.ExportedGlobal(exportFuel).(api.MutableGlobal)
-	a.fuel += quantum - int64(fuel.Get())
+	a.fuel += quantum - l.fuel()
 	if limit := a.limits.Fuel; limit > 0 && uint64(a.fuel) > limit {
 		a.end(exhausted(codeFuel, "it computed more than its fuel of %d units", limit))
 	}
-	fuel.Set(quantum)
+	g.Set(uint64(l.filled()))
 }
 
 // abiRead copies the current message into the guest.

@@ -45,7 +45,9 @@
 // every instance: that was nine tenths of what a fresh instance of it cost.
 //
 // Why is a call depth counted? The compiler's own stack limit is met only after
-// growing the stack to some 160 MiB outside of every memory limit.
+// growing the stack to some 160 MiB outside of every memory limit. It is counted in
+// the global that is charged, above and below: a call adds to both at once and looks
+// at both at once (BenchmarkMetering).
 //
 // Why is call depth a plugin_crash and a memory limit resource_exhausted? A
 // stack overflow is a bug of the step in every other carrier too. A guest that

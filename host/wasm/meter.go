@@ -8,13 +8,12 @@ const (
 	reservedPrefix = "engine_"
 	moduleMeter    = "engine_meter"
 	meterTick      = "tick"
-	exportFuel     = "engine_fuel"
-	exportDepth    = "engine_depth"
+	exportLeft     = "engine_left"
 )
 
 // meterVersion changes whenever the same module is rewritten differently; it is
 // part of the name of a cache entry.
-const meterVersion = "3"
+const meterVersion = "4"
 
 const (
 	// quantum is how much is spent between two looks at the deadline: about a
@@ -26,6 +25,25 @@ const (
 	// piece is how much a bulk operation does between two charges.
 	piece = 1 << 20
 )
+
+// What is left is one global, so that a call charges and counts in one step: the fuel
+// above the frames. Fuel that is used up makes it negative, too many frames set the
+// bit tooDeep.
+const (
+	frameBits = 20
+	tooDeep   = 1 << (frameBits - 1)
+	noFrames  = tooDeep - maxDepth
+	allLeft   = quantum<<frameBits | noFrames
+)
+
+// left is what the global says.
+type left int64
+
+func (l left) fuel() int64   { return int64(l) >> frameBits }
+func (l left) frames() int64 { return int64(l)&(1<<frameBits-1) - noFrames }
+
+// filled is l with the fuel of a quantum.
+func (l left) filled() left { return quantum<<frameBits | l&(1<<frameBits-1) }
 
 // What instructions cost that are not a unit. A unit is of the order of a
 // nanosecond.
@@ -41,7 +59,7 @@ const (
 type metered struct {
 	*module
 	tick, charge, fill, copy uint32 // functions
-	fuel, depth              uint32 // globals
+	left                     uint32 // a global
 	typeTick, typeCharge     uint32
 	typeBulk                 uint32
 	extraTypes               []byte
@@ -61,7 +79,7 @@ func (m *module) meter() []byte {
 	w.tick = m.imported
 	w.charge = m.space.funcs + 1
 	w.fill, w.copy = w.charge+1, w.charge+2
-	w.fuel, w.depth = m.space.globals, m.space.globals+1
+	w.left = m.space.globals
 	w.addTypes()
 
 	bodies := map[byte][]byte{}
@@ -195,9 +213,8 @@ func (w *metered) globals(body []byte) []byte {
 			constExpr(r, &w.space, e)
 		}
 	}
-	out := append(appendU32(nil, n+2), e.out...)
-	out = append(appendS64(append(out, 0x7e, 1, opI64Const), quantum), opEnd)
-	return append(out, 0x7f, 1, opI32Const, 0, opEnd)
+	out := append(appendU32(nil, n+1), e.out...)
+	return append(appendS64(append(out, 0x7e, 1, opI64Const), allLeft), opEnd)
 }
 
 func (w *metered) exportSection(body []byte) []byte {
@@ -215,9 +232,8 @@ func (w *metered) exportSection(body []byte) []byte {
 			out = appendU32(append(out, kind), index)
 		}
 	}
-	out = appendU32(append(appendName(out, exportFuel), kindGlobal), w.fuel)
-	out = appendU32(append(appendName(out, exportDepth), kindGlobal), w.depth)
-	return append(appendU32(nil, n+2), out...)
+	out = appendU32(append(appendName(out, exportLeft), kindGlobal), w.left)
+	return append(appendU32(nil, n+1), out...)
 }
 
 func (w *metered) start(body []byte) []byte {

@@ -35,10 +35,11 @@ func (w *metered) body(out []byte, r *reader, weight int, blockType []byte) []by
 	calls := w.count(r)
 	r.p = start
 
-	out = w.spend(out, w.costs[0])
 	if calls {
-		out = w.enter(out, weight)
+		out = w.enter(out, w.costs[0], weight)
 		out = append(append(out, opBlock), blockType...)
+	} else {
+		out = w.spend(out, w.costs[0])
 	}
 	var in instr
 	region := 0
@@ -139,37 +140,41 @@ func (w *metered) bulk(out []byte, r *reader, in *instr) []byte {
 
 // spend charges cost and asks the host when the quantum is used up.
 func (w *metered) spend(out []byte, cost int) []byte {
-	out = appendU32(append(out, opGlobalGet), w.fuel)
-	out = appendS64(append(out, opI64Const), int64(cost))
+	out = appendU32(append(out, opGlobalGet), w.left)
+	out = appendS64(append(out, opI64Const), int64(cost)<<frameBits)
 	return w.settle(append(out, 0x7d)) // i64.sub
 }
 
 // settle stores the i64 on the stack as what is left, and ticks if it is
 // negative.
 func (w *metered) settle(out []byte) []byte {
-	out = appendU32(append(out, opGlobalSet), w.fuel)
-	out = appendU32(append(out, opGlobalGet), w.fuel)
+	out = appendU32(append(out, opGlobalSet), w.left)
+	out = appendU32(append(out, opGlobalGet), w.left)
+	return w.tickBelow(out)
+}
+
+// tickBelow ticks if the i64 on the stack is negative.
+func (w *metered) tickBelow(out []byte) []byte {
 	out = append(out, opI64Const, 0, 0x53, opIf, 0x40) // i64.lt_s
-	out = appendU32(append(out, opCall), w.tick)
-	return append(out, opEnd)
+	return append(appendU32(append(out, opCall), w.tick), opEnd)
 }
 
-// enter counts a frame; tick ends the attempt when there are too many.
-func (w *metered) enter(out []byte, weight int) []byte {
-	out = w.frame(out, weight, 0x6a) // i32.add
-	out = appendU32(append(out, opGlobalGet), w.depth)
-	out = appendS64(append(out, opI32Const), maxDepth)
-	out = append(out, 0x4a, opIf, 0x40) // i32.gt_s
-	out = appendU32(append(out, opCall), w.tick)
-	return append(out, opUnreachable, opEnd)
+// enter charges cost and counts a frame, with one look at both: the bit of too many
+// frames is moved to that of the sign. Then tick ends the attempt.
+func (w *metered) enter(out []byte, cost, weight int) []byte {
+	out = appendU32(append(out, opGlobalGet), w.left)
+	out = appendS64(append(out, opI64Const), int64(cost)<<frameBits-int64(weight))
+	out = appendU32(append(out, 0x7d, opGlobalSet), w.left) // i64.sub
+	out = appendU32(append(out, opGlobalGet), w.left)
+	out = appendS64(append(appendU32(append(out, opGlobalGet), w.left), opI64Const), 64-frameBits)
+	return w.tickBelow(append(out, 0x86, 0x84)) // i64.shl, i64.or
 }
 
-func (w *metered) leave(out []byte, weight int) []byte { return w.frame(out, weight, 0x6b) } // i32.sub
-
-func (w *metered) frame(out []byte, weight int, op byte) []byte {
-	out = appendU32(append(out, opGlobalGet), w.depth)
-	out = appendS64(append(out, opI32Const), int64(weight))
-	return appendU32(append(out, op, opGlobalSet), w.depth)
+// leave counts a frame no more.
+func (w *metered) leave(out []byte, weight int) []byte {
+	out = appendU32(append(out, opGlobalGet), w.left)
+	out = appendS64(append(out, opI64Const), int64(weight))
+	return appendU32(append(out, 0x7d, opGlobalSet), w.left) // i64.sub
 }
 
 // The helpers. Parameters of fill: 0 destination, 1 value, 2 length; of copy:
@@ -184,8 +189,9 @@ var (
 // parameter. Copying is faster than that, but the first touch of a page is not.
 func (w *metered) chargeHelper() []byte {
 	out := []byte{0} // no locals
-	out = appendU32(append(out, opGlobalGet), w.fuel)
-	out = append(out, opLocalGet, 0, 0xad, opI64Const, 1, 0x88, 0x7d) // i64.extend_i32_u, i64.shr_u, i64.sub
+	out = appendU32(append(out, opGlobalGet), w.left)
+	out = append(out, opLocalGet, 0, 0xad, opI64Const, 1, 0x88)             // i64.extend_i32_u, i64.shr_u
+	out = append(appendS64(append(out, opI64Const), frameBits), 0x86, 0x7d) // i64.shl, i64.sub
 	out = w.settle(out)
 	return append(out, opLocalGet, 0, opEnd)
 }

@@ -134,7 +134,7 @@ func TestMeteringChangesNothing(t *testing.T) {
 					}
 				}
 				_ = x.Close(x.ctx)
-				if d := int32(y.ExportedGlobal(exportDepth).Get()); d != 0 && !strings.Contains(y.do(name, s...), "wasm error") {
+				if d := left(y.ExportedGlobal(exportLeft).Get()).frames(); d != 0 && !strings.Contains(y.do(name, s...), "wasm error") {
 					t.Errorf("%v: %d frames are still open", s, d)
 				}
 			}
@@ -149,7 +149,7 @@ func TestFuelIsDeterministic(t *testing.T) {
 	spent := func(name string, args ...uint64) int64 {
 		i := metered.instantiate(t)
 		i.do(name, args...)
-		return i.a.fuel + quantum - int64(i.ExportedGlobal(exportFuel).Get())
+		return i.a.fuel + quantum - left(i.ExportedGlobal(exportLeft).Get()).fuel()
 	}
 	if a, b := spent("loop", 1000), spent("loop", 1000); a != b {
 		t.Errorf("%d, then %d", a, b)
