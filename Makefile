@@ -11,7 +11,7 @@ NODE = .ci/node
 ZIG = .ci/zig
 COMPILERS = ASC="$(CURDIR)/$(NODE)/node_modules/assemblyscript/bin/asc.js" CLANG=clang-14 CLANGXX=clang++-14 RUSTC=/usr/bin/rustc ENGINE="$(CURDIR)/bin/engine"
 # Debian 12. The versions decide the bytes of the committed modules.
-APT = gcc libc6-dev clang-14 lld-14 wasi-libc libclang-rt-14-dev-wasm32 libc++-14-dev-wasm32 libc++abi-14-dev-wasm32 \
+APT = gcc libc6-dev wabt clang-14 lld-14 wasi-libc libclang-rt-14-dev-wasm32 libc++-14-dev-wasm32 libc++abi-14-dev-wasm32 \
 	rustc libstd-rust-dev-wasm32 protobuf-compiler python3-grpcio python3-protobuf
 
 .PHONY: help build steps demo test race test-llm toolchains toolchains-zig std std-check modules modules-check generate generate-check check bench recovery-bench fuzz nightly clean
