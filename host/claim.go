@@ -8,14 +8,25 @@ import (
 	"github.com/retrace-dev/engine/checkpoint"
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/recovery"
+	"github.com/retrace-dev/engine/sdk"
 )
 
 // claims are the effects of earlier runs that the instances of this one stand on. An
 // effect that has happened once stands for one instance: two that do the same are two
 // effects. It is safe for concurrent use.
 type claims struct {
-	mu sync.Mutex
-	by map[checkpoint.Seq]string // by the record that has the answer: the address of the instance
+	mu    sync.Mutex
+	by    map[checkpoint.Seq]string // by the record that has the answer: the address of the instance
+	same  map[doers]*sameEffect
+	names map[*fanout]map[string]bool
+}
+
+// doers are those that do the same: by content key, that of the first of equals, and
+// where they are numbered their collection and what they name of each.
+type doers struct {
+	content checkpoint.Fingerprint
+	among   *fanout
+	each    sdk.Digest
 }
 
 // take gives the answer of h to address, if no other has it.
@@ -42,6 +53,24 @@ func (c *claims) others(h *checkpoint.Head, address string) bool {
 	defer c.mu.Unlock()
 	by, has := c.by[h.Data.Seq]
 	return has && by != address
+}
+
+// has reports whether f has an instance of this name.
+func (c *claims) has(f *fanout, name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := c.names[f]
+	if names == nil {
+		names = make(map[string]bool, len(f.in))
+		for k := range f.in {
+			names[f.in[k].Name] = true
+		}
+		if c.names == nil {
+			c.names = map[*fanout]map[string]bool{}
+		}
+		c.names[f] = names
+	}
+	return names[name]
 }
 
 // claimed: w is an instance whose record another may want.
@@ -81,55 +110,87 @@ func (r *run) equal(w *work) *checkpoint.Head {
 	if !w.in.Paired && found != nil && r.claims.take(found, address) {
 		return found
 	}
-	var others [2][]*checkpoint.Head // of instances that are gone, and that may be there
+	var gone, there []*checkpoint.Head // of instances, as far as that is known
 	for _, h := range r.sameEffect(w) {
 		switch {
-		case !r.s.plan.Usable(w.step, h):
+		case !r.s.plan.Usable(w.step, h) || r.claims.others(h, address):
 		case r.own(w, h):
 			if r.claims.take(h, address) {
 				return h
 			}
 		case r.gone(w, h):
-			others[0] = append(others[0], h)
+			gone = append(gone, h)
 		default:
-			others[1] = append(others[1], h)
+			there = append(there, h)
 		}
 	}
-	for _, hs := range others {
-		slices.SortFunc(hs, func(a, b *checkpoint.Head) int { return cmp.Compare(a.Seq, b.Seq) })
-		for _, h := range hs {
-			if r.claims.take(h, address) {
-				return h
-			}
+	for _, h := range append(gone, there...) {
+		if r.claims.take(h, address) {
+			return h
 		}
 	}
 	return nil
+}
+
+// sameEffect is the records of what does the same.
+type sameEffect struct {
+	records []*checkpoint.Head
+	theirs  map[checkpoint.Seq]bool // what the equal instances find by their numbers
+	numbers int                     // up to here they were looked for
 }
 
 // sameEffect lists the records of what does the same as w, whatever its number is: of
 // the chain of runs all, of others those whose numbers follow each other. Where equal
 // instances are numbered, what each finds by its number is left to it.
 func (r *run) sameEffect(w *work) []*checkpoint.Head {
-	hs := slices.Clone(r.s.past.done[w.numbered(0)])
-	for n := 0; ; n++ {
-		more := r.s.index.ContentHeads(w.numbered(n))
-		if len(more) == 0 && n > w.in.Occurrence {
-			break
+	key := doers{content: w.numbered(0)}
+	if !w.in.Paired {
+		key.among, key.each = w.unit.among, w.in.Each
+	}
+	c := &r.claims
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	same := c.same[key]
+	if same == nil {
+		same = &sameEffect{}
+		if c.same == nil {
+			c.same = map[doers]*sameEffect{}
 		}
-		hs = append(hs, more...)
+		c.same[key] = same
+		r.addRecords(same, w, r.s.past.done[key.content])
 	}
-	if len(hs) == 0 || w.in.Paired {
-		return hs
+	for ; ; same.numbers++ {
+		more := r.s.index.ContentHeads(w.numbered(same.numbers))
+		if len(more) == 0 && same.numbers > w.in.Occurrence {
+			return same.records
+		}
+		r.addRecords(same, w, more)
 	}
-	theirs := map[checkpoint.Seq]bool{}
-	for k := range w.unit.among.in {
-		if x := &w.unit.among.in[k]; x.Each == w.in.Each {
-			if h := r.byNumber(w, x); h != nil {
-				theirs[h.Data.Seq] = true
+}
+
+// addRecords adds to what does the same as w those of hs that are not left to others.
+func (r *run) addRecords(same *sameEffect, w *work, hs []*checkpoint.Head) {
+	if len(hs) == 0 {
+		return
+	}
+	if same.theirs == nil {
+		same.theirs = map[checkpoint.Seq]bool{}
+		for k := range w.unit.among.in {
+			if x := &w.unit.among.in[k]; !w.in.Paired && x.Each == w.in.Each {
+				if h := r.byNumber(w, x); h != nil {
+					same.theirs[h.Data.Seq] = true
+				}
 			}
 		}
 	}
-	return slices.DeleteFunc(hs, func(h *checkpoint.Head) bool { return theirs[h.Data.Seq] })
+	records := slices.Clone(same.records) // who has the list reads on
+	for _, h := range hs {
+		if !same.theirs[h.Data.Seq] {
+			records = append(records, h)
+		}
+	}
+	slices.SortStableFunc(records, func(a, b *checkpoint.Head) int { return cmp.Compare(a.Seq, b.Seq) })
+	same.records = records
 }
 
 // byNumber is the record that x finds by its number, which does the same as w and is
@@ -153,7 +214,7 @@ func (r *run) gone(w *work, h *checkpoint.Head) bool {
 	}
 	for d := 1; d <= w.depth(); d++ {
 		if name := hcl.FirstKeys(h.Instance, d); name != hcl.FirstKeys(w.in.Name, d) {
-			return !slices.ContainsFunc(w.unit.around(d).among.in, func(in recovery.Instance) bool { return in.Name == name })
+			return !r.claims.has(w.unit.around(d).among, name)
 		}
 	}
 	return false

@@ -50,8 +50,9 @@ type past struct {
 	holders map[string]holder
 	held    held
 
-	// spent says of a key which record has the answer to what was done under it, done
-	// lists these records by content key, that of the first of equal instances.
+	// spent says of a key which record has the answer to what was done under it, the
+	// newest; done lists these records by content key, that of the first of equal
+	// instances.
 	spent map[string]*checkpoint.Head
 	done  map[checkpoint.Fingerprint][]*checkpoint.Head
 }
@@ -124,8 +125,12 @@ func (s *session) readPast(ctx context.Context) error {
 		if hd.Chain == s.record.Chain {
 			address := hcl.InstanceAddress(hd.Step, hd.Instance)
 			ended[address] = append(ended[address], hd)
-			if !hd.IdempotencyKey.IsZero() {
-				s.past.spent[hd.IdempotencyKey.String()] = hd
+			if hd.IdempotencyKey.IsZero() {
+				continue
+			}
+			key := hd.IdempotencyKey.String()
+			if old := s.past.spent[key]; old == nil || old.Seq < hd.Seq {
+				s.past.spent[key] = hd
 			}
 		}
 	}
