@@ -97,7 +97,8 @@ func BenchmarkCacheHit(b *testing.B) {
 
 // BenchmarkHeartbeat is how late a goroutine of this process that wakes every
 // millisecond is at worst, while a hostile module runs beside it and the garbage
-// collector is forced all the time. The claim is 250 ms.
+// collector is forced all the time, and how long after its deadline that module ends.
+// It fails beyond 250 ms and 500 ms.
 func BenchmarkHeartbeat(b *testing.B) {
 	for level, o := range map[string]Options{"inprocess": {}, "process": {Isolation: loader.Process, Workers: workers(b, subprocess.Options{})}} {
 		l := newLoader(b, o)
@@ -145,6 +146,9 @@ func BenchmarkHeartbeat(b *testing.B) {
 				}
 				b.ReportMetric(float64(worst.Microseconds())/1000, "ms-heartbeat-late-at-worst")
 				b.ReportMetric(float64(late.Microseconds())/1000, "ms-end-late-at-worst")
+				if worst > 250*time.Millisecond || late > 500*time.Millisecond {
+					b.Errorf("a neighbour was %s late, the end %s", worst, late)
+				}
 			})
 		}
 	}

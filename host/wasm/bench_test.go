@@ -142,7 +142,7 @@ func byTurns(b *testing.B, first, second func() error) {
 }
 
 // BenchmarkLateness is how long after its deadline an attempt ends, at worst,
-// whatever it does. The claim is 15 ms on an idle machine.
+// whatever it does. The claim is 15 ms on an idle machine; it fails beyond 500 ms.
 func BenchmarkLateness(b *testing.B) {
 	p := probePlugin(b)
 	modules := map[string]sdk.Step{}
@@ -168,6 +168,9 @@ func BenchmarkLateness(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(worst.Microseconds())/1000, "ms-late-at-worst")
+			if worst > 500*time.Millisecond {
+				b.Errorf("it ended %s late", worst)
+			}
 		})
 	}
 }
