@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -68,6 +69,9 @@ func (h *Host) apply(ctx context.Context, f *Flow, in inputs, o RunOptions) (*Re
 				return res, err
 			}
 		}
+	}
+	if u := s.unfinished; u != nil && o.Replay == nil && slices.ContainsFunc(f.steps, func(st flowStep) bool { return st.effects.Changes() }) {
+		h.o.Logger.Warn("a run with other values of the variables has not succeeded; this is another one, and does again what that one has done to the world: to go on with that one, give the values that it had", "run", u.ID)
 	}
 	s.record.Since = time.Now().UTC()
 	r := h.newRun(s)

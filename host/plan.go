@@ -20,18 +20,22 @@ type Plan struct {
 	Undo      []string         `json:"undo,omitempty"`      // what Apply undoes, of a run that failed; it runs nothing then
 	Continues checkpoint.RunID `json:"continues,omitempty"` // the run Apply would go on with
 	Follows   checkpoint.RunID `json:"follows,omitempty"`   // the run a new one would follow
-	Steps     []PlannedStep    `json:"steps"`               // in topological order
-	Secrets   []PlannedSecret  `json:"secrets,omitempty"`   // that something names
-	Limiters  []PlannedLimiter `json:"limiters,omitempty"`
-	Models    []MovedModel     `json:"models,omitempty"` // that have changed under their name
-	Grants    []PlannedGrant   `json:"grants,omitempty"` // what the flow gives plugins, and steps that narrow it
-	Run       int              `json:"run"`              // steps that will run
-	Decide    int              `json:"decide"`           // steps decided while running
-	Reuse     int              `json:"reuse"`
-	Skip      int              `json:"skip"`
-	Saved     time.Duration    `json:"saved_ns"`
-	Tokens    int64            `json:"saved_tokens"`
-	Cost      checkpoint.Cost  `json:"saved_cost,omitzero"`
+	// Unfinished is the newest run, if the one to be opened is the first with its values
+	// of the variables and that one, with others, has not succeeded. It is gone on with
+	// under its own values alone, and what it did to the world is its own.
+	Unfinished checkpoint.RunID `json:"unfinished,omitempty"`
+	Steps      []PlannedStep    `json:"steps"`             // in topological order
+	Secrets    []PlannedSecret  `json:"secrets,omitempty"` // that something names
+	Limiters   []PlannedLimiter `json:"limiters,omitempty"`
+	Models     []MovedModel     `json:"models,omitempty"` // that have changed under their name
+	Grants     []PlannedGrant   `json:"grants,omitempty"` // what the flow gives plugins, and steps that narrow it
+	Run        int              `json:"run"`              // steps that will run
+	Decide     int              `json:"decide"`           // steps decided while running
+	Reuse      int              `json:"reuse"`
+	Skip       int              `json:"skip"`
+	Saved      time.Duration    `json:"saved_ns"`
+	Tokens     int64            `json:"saved_tokens"`
+	Cost       checkpoint.Cost  `json:"saved_cost,omitzero"`
 }
 
 // PlannedStep is the plan for one step.
@@ -83,6 +87,9 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 		p.Continues = s.record.ID
 	} else {
 		p.Follows = s.record.Follows
+	}
+	if s.unfinished != nil {
+		p.Unfinished = s.unfinished.ID
 	}
 	r := s.foresee()
 	defer r.close()

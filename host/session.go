@@ -73,6 +73,7 @@ type session struct {
 	secrets     *secrets              // nil: the flow has none
 	record      *checkpoint.RunRecord // the run to be opened or continued
 	previous    *checkpoint.RunRecord // the newest run with these values; nil = none
+	unfinished  *checkpoint.RunRecord // the newest run, if it has other values and has not ended well; nil = none
 	continued   bool
 	defs        []recovery.Definition
 	bases       []checkpoint.Fingerprint       // of the content keys
@@ -180,6 +181,8 @@ func (s *session) chooseRun(ctx context.Context, vs map[string]json.RawMessage, 
 		return &UsageError{fmt.Sprintf("run %s was started with other variable values; give the same --var and --var-file, or leave out --run", o.Run)}
 	case i >= 0:
 		s.previous = runs[i]
+	case len(runs) > 0 && runs[0].Status != checkpoint.RunSucceeded && runs[0].Status != checkpoint.RunCompensated:
+		s.unfinished = runs[0]
 	}
 	if p := s.previous; p != nil && o.New && p.Undoing() {
 		return &UsageError{fmt.Sprintf("run %s is not undone yet (%s); run the same command without --new to finish that first", p.ID, strings.Join(p.NotUndone, ", "))}

@@ -194,6 +194,9 @@ func writePlan(io streams, p *host.Plan) {
 		fmt.Fprintf(w, "workflow %q: apply would open a run that follows %s\n", p.Workflow, p.Follows)
 	case p.Follows == "":
 		fmt.Fprintf(w, "workflow %q: apply would open the first run with these values of its variables\n", p.Workflow)
+		if p.Unfinished != "" {
+			fmt.Fprintf(w, "  ! run %s, with other values, has not succeeded; it goes on with its own values, and what it did to the world is not known here\n", p.Unfinished)
+		}
 	default:
 		fmt.Fprintf(w, "workflow %q\n", p.Workflow)
 	}
