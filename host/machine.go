@@ -266,7 +266,7 @@ func (m *machine) startOr(i int32, refs []recovery.Ref) {
 }
 
 func (m *machine) makeReady(i int32) {
-	if !m.isStep(i) && !m.collects(i) && (!m.admit(i) || !m.enter(i)) {
+	if !m.isStep(i) && !m.collects(i) && (!m.hasPlace(i) || !m.enter(i)) {
 		return
 	}
 	m.stage[i] = stageReady

@@ -88,18 +88,18 @@ func (m *machine) pool(i, l int32) *pool {
 	return q
 }
 
-// admit lets an instance of a step go on if its places are under way or may be, from
+// hasPlace lets an instance of a step go on if its places are under way or may be, from
 // the outermost on; else it waits for that.
-func (m *machine) admit(i int32) bool {
+func (m *machine) hasPlace(i int32) bool {
 	for l := range int32(len(m.policy(i).Pools)) {
-		if p := m.pool(i, l); p != nil && !m.admitTo(p, i) {
+		if p := m.pool(i, l); p != nil && !m.takesPlace(p, i) {
 			return false
 		}
 	}
 	return true
 }
 
-func (m *machine) admitTo(p *pool, i int32) bool {
+func (m *machine) takesPlace(p *pool, i int32) bool {
 	k := m.key(i, p.loop)
 	for int(k) >= len(p.held) {
 		p.held, p.begun, p.wait = append(p.held, false), append(p.begun, false), append(p.wait, nil)
