@@ -45,6 +45,7 @@ var imports = map[string][]string{
 	"host/wasm":                       {"sdk", "host/loader"},
 	"host/subprocess":                 {"sdk", "sdk/wire", "host/loader", "host/subprocess/internal/runner"},
 	"host/subprocess/internal/runner": {},
+	"host/loader/loadertest":          {"sdk", "host/loader"},
 	"host":                            {"hcl", "recovery", "checkpoint", "sdk", "host/loader", "host/operation"},
 	"cmd/engine":                      {"*"},
 }

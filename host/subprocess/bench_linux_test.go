@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 	"github.com/retrace-dev/engine/sdk/wire"
 )
@@ -69,7 +70,7 @@ func BenchmarkNativeStart(b *testing.B) {
 // the same bytes back. The claims are 1.5 times the bare stream, and 0.5 ms for
 // 1 KiB. What a step does with its input, such as decoding it, is its own.
 func BenchmarkAttempt(b *testing.B) {
-	plugin := stepOf(b, load(b, newLoader(b, true), probe(b, probeManifest)), "echo", loader.Limits{})
+	plugin := loadertest.Step(b, loadertest.Load(b, newLoader(b, true), probe(b, probeManifest)), "echo", loader.Limits{})
 	worker := works(b, newWorkers(b), `"echo"`, loader.Limits{})
 	client := bareClient(b)
 	for _, size := range []int{1 << 10, 64 << 10, 1 << 20} {
@@ -82,28 +83,9 @@ func BenchmarkAttempt(b *testing.B) {
 			return func() error { _, err := s.Run(context.Background(), req, &recorder{}); return err }
 		}
 		bare := func() error { return echo(client, data) }
-		b.Run(fmt.Sprintf("plugin/%d", size), func(b *testing.B) { byTurns(b, bare, attempt(plugin)) })
-		b.Run(fmt.Sprintf("worker/%d", size), func(b *testing.B) { byTurns(b, bare, attempt(worker)) })
+		b.Run(fmt.Sprintf("plugin/%d", size), func(b *testing.B) { loadertest.ByTurns(b, bare, attempt(plugin)) })
+		b.Run(fmt.Sprintf("worker/%d", size), func(b *testing.B) { loadertest.ByTurns(b, bare, attempt(worker)) })
 	}
-}
-
-// byTurns reports how long the second takes, and how much longer than the first.
-func byTurns(b *testing.B, first, second func() error) {
-	b.Helper()
-	var took [2]time.Duration
-	for b.Loop() {
-		for k, f := range []func() error{first, second} {
-			began := time.Now()
-			if err := f(); err != nil {
-				b.Fatal(err)
-			}
-			took[k] += time.Since(began)
-		}
-	}
-	b.ReportMetric(float64(took[0].Microseconds())/float64(b.N), "µs-bare")
-	b.ReportMetric(float64(took[1].Microseconds())/float64(b.N), "µs")
-	b.ReportMetric(float64(took[1])/float64(took[0]), "times")
-	b.ReportMetric(0, "ns/op") // of both
 }
 
 // echo sends data in frames and waits for all of it.

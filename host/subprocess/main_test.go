@@ -13,7 +13,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -99,33 +98,6 @@ func tempDir(t testing.TB) string {
 		_ = os.RemoveAll(dir)
 	})
 	return dir
-}
-
-func load(t testing.TB, l *Loader, path string) loader.Plugin {
-	t.Helper()
-	a, err := l.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := l.Load(context.Background(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
-}
-
-func stepOf(t testing.TB, p loader.Plugin, stepType string, limits loader.Limits) sdk.Step {
-	t.Helper()
-	s, err := p.Step(stepType, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 func request(in string) *sdk.Request {

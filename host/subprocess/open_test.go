@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -149,7 +150,7 @@ func TestLongTempDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := New(Options{TempDir: dir, Self: self})
-	p := load(t, l, probe(t, ""))
+	p := loadertest.Load(t, l, probe(t, ""))
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}

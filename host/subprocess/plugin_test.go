@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -43,8 +44,8 @@ func run(t *testing.T, s sdk.Step, in string) (string, error) {
 func TestWhatAPluginSees(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, self bool) {
-		p := load(t, newLoader(t, self), probe(t, probeManifest))
-		s := stepOf(t, p, "probe", loader.Limits{})
+		p := loadertest.Load(t, newLoader(t, self), probe(t, probeManifest))
+		s := loadertest.Step(t, p, "probe", loader.Limits{})
 		if out, err := run(t, s, `{"do":"echo","text":"中文 🏴 עברית"}`); err != nil || out != `"中文 🏴 עברית"` {
 			t.Errorf("echo %s, %v", out, err)
 		}
@@ -72,7 +73,7 @@ func TestWhatAPluginSees(t *testing.T) {
 			}
 		}
 		// With variables of the flow it is another process, which keeps the others.
-		own := stepOf(t, p, "probe", loader.Limits{World: &loader.World{Env: map[string]string{"GIVEN": "中 文", "LANG": "xx"}}})
+		own := loadertest.Step(t, p, "probe", loader.Limits{World: &loader.World{Env: map[string]string{"GIVEN": "中 文", "LANG": "xx"}}})
 		out, err = run(t, own, `{"do":"env"}`)
 		if err != nil || !strings.Contains(out, `"GIVEN=中 文"`) || !strings.Contains(out, `"LANG=xx"`) || !strings.Contains(out, `"TMPDIR=`) {
 			t.Errorf("%s, %v", out, err)
@@ -80,7 +81,7 @@ func TestWhatAPluginSees(t *testing.T) {
 		if again, err := run(t, s, `{"do":"env"}`); err != nil || strings.Contains(again, "GIVEN") {
 			t.Errorf("without them: %s, %v", again, err)
 		}
-		if out, err := run(t, stepOf(t, p, "respond", loader.Limits{}), `{}`); err != nil || out != `"responded"` {
+		if out, err := run(t, loadertest.Step(t, p, "respond", loader.Limits{}), `{}`); err != nil || out != `"responded"` {
 			t.Errorf("respond %s, %v", out, err)
 		}
 		if _, err := p.Step("other", loader.Limits{}); err == nil || !strings.Contains(err.Error(), "it has echo, probe, respond") {
@@ -92,7 +93,7 @@ func TestWhatAPluginSees(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, self bool) {
-		s := stepOf(t, load(t, newLoader(t, self), probe(t, probeManifest)), "probe", loader.Limits{})
+		s := loadertest.Step(t, loadertest.Load(t, newLoader(t, self), probe(t, probeManifest)), "probe", loader.Limits{})
 		first, err := run(t, s, `{"do":"pid"}`)
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +131,7 @@ func TestCrashes(t *testing.T) {
 func TestStderr(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, self bool) {
-		s := stepOf(t, load(t, newLoader(t, self), probe(t, probeManifest)), "probe", loader.Limits{Stderr: 8 << 10, Grace: 5 * time.Second})
+		s := loadertest.Step(t, loadertest.Load(t, newLoader(t, self), probe(t, probeManifest)), "probe", loader.Limits{Stderr: 8 << 10, Grace: 5 * time.Second})
 		for range 3 { // all lines written before the response are there, each time
 			var rec recorder
 			_, err := s.Run(t.Context(), request(`{"do":"stderr","text":"one\ntwo \u0001 中文\nwithout an end"}`), &rec)
@@ -155,8 +156,8 @@ func TestStderr(t *testing.T) {
 func TestTheEndOfTheContext(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, self bool) {
-		p := load(t, newLoader(t, self), probe(t, probeManifest))
-		patient := stepOf(t, p, "probe", loader.Limits{Grace: time.Minute})
+		p := loadertest.Load(t, newLoader(t, self), probe(t, probeManifest))
+		patient := loadertest.Step(t, p, "probe", loader.Limits{Grace: time.Minute})
 		first, err := run(t, patient, `{"do":"pid"}`)
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +172,7 @@ func TestTheEndOfTheContext(t *testing.T) {
 				cancel(context.DeadlineExceeded)
 				return []byte(`{"ok":{}}`), nil
 			})
-			_, err := stepOf(t, p, "probe", loader.Limits{Grace: c.grace}).Run(ctx, request(`{"do":"`+c.do+`"}`), entered)
+			_, err := loadertest.Step(t, p, "probe", loader.Limits{Grace: c.grace}).Run(ctx, request(`{"do":"`+c.do+`"}`), entered)
 			if sdk.AsError(err).Class != sdk.ClassTimeout {
 				t.Errorf("%s: %v", c.do, err)
 			}
@@ -185,7 +186,7 @@ func TestTheEndOfTheContext(t *testing.T) {
 func TestOneAtATimeUnlessConcurrent(t *testing.T) {
 	t.Parallel()
 	concurrent := strings.Replace(probeManifest, `"abi":1`, `"abi":1,"concurrent":true`, 1)
-	s := stepOf(t, load(t, newLoader(t, true), probe(t, concurrent)), "probe", loader.Limits{})
+	s := loadertest.Step(t, loadertest.Load(t, newLoader(t, true), probe(t, concurrent)), "probe", loader.Limits{})
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -196,8 +197,8 @@ func TestOneAtATimeUnlessConcurrent(t *testing.T) {
 	}
 	wg.Wait()
 
-	one := load(t, newLoader(t, true), probe(t, probeManifest)).(*plugin)
-	s = stepOf(t, one, "probe", loader.Limits{})
+	one := loadertest.Load(t, newLoader(t, true), probe(t, probeManifest)).(*plugin)
+	s = loadertest.Step(t, one, "probe", loader.Limits{})
 	one.turn <- struct{}{} // somebody runs
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -212,8 +213,8 @@ func TestOneAtATimeUnlessConcurrent(t *testing.T) {
 func TestAnAttemptIsPrepared(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, self bool) {
-		p := load(t, newLoader(t, self), probe(t, probeManifest)).(*plugin)
-		s := stepOf(t, p, "probe", loader.Limits{})
+		p := loadertest.Load(t, newLoader(t, self), probe(t, probeManifest)).(*plugin)
+		s := loadertest.Step(t, p, "probe", loader.Limits{})
 		prepared := func() *process {
 			t.Helper()
 			release, err := s.(loader.Preparer).Prepare(t.Context())
@@ -247,8 +248,8 @@ func TestAnAttemptIsPrepared(t *testing.T) {
 func TestCloseEndsAttempts(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, self bool) {
-		p := load(t, newLoader(t, self), probe(t, probeManifest))
-		closeEnds(t, p, stepOf(t, p, "probe", loader.Limits{Grace: 50 * time.Millisecond}), `{"do":"stderr flood"}`)
+		p := loadertest.Load(t, newLoader(t, self), probe(t, probeManifest))
+		closeEnds(t, p, loadertest.Step(t, p, "probe", loader.Limits{Grace: 50 * time.Millisecond}), `{"do":"stderr flood"}`)
 	})
 }
 
@@ -286,11 +287,11 @@ func (f hostFunc) Call(ctx context.Context, msg []byte) ([]byte, error) { return
 // ends with the plugin.
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
-	p := load(t, newLoader(t, true), probe(t, probeManifest))
+	p := loadertest.Load(t, newLoader(t, true), probe(t, probeManifest))
 	if p.(*plugin).o.Self == "" {
 		t.Skip("there is no runner on this system")
 	}
-	out, err := run(t, stepOf(t, p, "probe", loader.Limits{}), `{"do":"grandchild"}`)
+	out, err := run(t, loadertest.Step(t, p, "probe", loader.Limits{}), `{"do":"grandchild"}`)
 	var pids []int
 	if err != nil || json.Unmarshal([]byte(out), &pids) != nil {
 		t.Fatal(out, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -33,7 +34,7 @@ func (r *recorder) Call(_ context.Context, msg []byte) ([]byte, error) {
 
 func probePlugin(t testing.TB) loader.Plugin {
 	t.Helper()
-	_, p := load(t, newLoader(t, Options{}), "testdata/guests/probe.wasm")
+	p := loadertest.Load(t, newLoader(t, Options{}), "testdata/guests/probe.wasm")
 	return p
 }
 
@@ -43,7 +44,7 @@ func TestHowAnAttemptEnds(t *testing.T) {
 }
 
 func howAnAttemptEnds(t *testing.T, o Options) {
-	_, p := load(t, newLoader(t, o), "testdata/guests/probe.wasm")
+	p := loadertest.Load(t, newLoader(t, o), "testdata/guests/probe.wasm")
 	for do, want := range map[string]struct {
 		output string
 		class  sdk.Class
@@ -70,7 +71,7 @@ func howAnAttemptEnds(t *testing.T, o Options) {
 	} {
 		t.Run(do, func(t *testing.T) {
 			t.Parallel()
-			s := stepOf(t, p, "run", loader.Limits{Memory: 8 << 20, Stderr: 4 << 10})
+			s := loadertest.Step(t, p, "run", loader.Limits{Memory: 8 << 20, Stderr: 4 << 10})
 			var rec recorder
 			r, err := s.Run(t.Context(), request(`{"do":"`+do+`"}`), &rec)
 			if want.output != "" {
@@ -106,7 +107,7 @@ func howAnAttemptEnds(t *testing.T, o Options) {
 func TestDefaultLimits(t *testing.T) {
 	t.Parallel()
 	eachLevel(t, func(t *testing.T, o Options) {
-		_, p := load(t, newLoader(t, o), "testdata/guests/probe.wasm")
+		p := loadertest.Load(t, newLoader(t, o), "testdata/guests/probe.wasm")
 		for do, want := range map[string]struct {
 			limits     loader.Limits
 			input      string // more of it
@@ -120,7 +121,7 @@ func TestDefaultLimits(t *testing.T) {
 		} {
 			t.Run(do, func(t *testing.T) {
 				t.Parallel()
-				_, err := stepOf(t, p, "run", want.limits).Run(t.Context(), request(`{"do":"`+do+`","x":"`+want.input+`"}`), okHost)
+				_, err := loadertest.Step(t, p, "run", want.limits).Run(t.Context(), request(`{"do":"`+do+`","x":"`+want.input+`"}`), okHost)
 				if e := sdk.AsError(err); e == nil || e.Class != sdk.ClassResourceExhausted || e.Code != want.code || !strings.Contains(e.Message, want.text) {
 					t.Error(err)
 				}
@@ -132,7 +133,7 @@ func TestDefaultLimits(t *testing.T) {
 func TestCallFileOperations(t *testing.T) {
 	t.Parallel()
 	var rec recorder
-	if _, err := stepOf(t, probePlugin(t), "run", loader.Limits{}).Run(t.Context(), request(`{"do":"files"}`), &rec); err != nil {
+	if _, err := loadertest.Step(t, probePlugin(t), "run", loader.Limits{}).Run(t.Context(), request(`{"do":"files"}`), &rec); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{`{"op":"emit","chunk":"f"}`, `{"op":"emit","chunk":"closed"}`}, rec.msgs); d != "" {
@@ -148,12 +149,12 @@ func TestTheEndOfTheContext(t *testing.T) {
 }
 
 func theEndOfTheContext(t *testing.T, o Options) {
-	_, p := load(t, newLoader(t, o), "testdata/guests/probe.wasm")
+	p := loadertest.Load(t, newLoader(t, o), "testdata/guests/probe.wasm")
 	why := errors.New("fail fast")
 	for _, do := range []string{"spin", "fill", "sleep", "calls without end"} {
 		t.Run(do, func(t *testing.T) {
 			t.Parallel()
-			s := stepOf(t, p, "run", loader.Limits{})
+			s := loadertest.Step(t, p, "run", loader.Limits{})
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 			defer cancel()
 			if _, err := s.Run(ctx, request(`{"do":"`+do+`"}`), okHost); sdk.AsError(err).Class != sdk.ClassTimeout {
@@ -178,7 +179,7 @@ func TestBlockedHostCall(t *testing.T) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	})
-	_, err := stepOf(t, probePlugin(t), "run", loader.Limits{}).Run(ctx, request(`{"do":"call"}`), waiting)
+	_, err := loadertest.Step(t, probePlugin(t), "run", loader.Limits{}).Run(ctx, request(`{"do":"call"}`), waiting)
 	if sdk.AsError(err).Class != sdk.ClassCancelled {
 		t.Error(err)
 	}
@@ -190,7 +191,7 @@ func TestTheHostEndsTheAttempt(t *testing.T) {
 	limited := hostFunc(func(context.Context, []byte) ([]byte, error) {
 		return nil, &sdk.Error{Class: sdk.ClassResourceExhausted, Code: "host_calls"}
 	})
-	_, err := stepOf(t, probePlugin(t), "run", loader.Limits{}).Run(t.Context(), request(`{"do":"call"}`), limited)
+	_, err := loadertest.Step(t, probePlugin(t), "run", loader.Limits{}).Run(t.Context(), request(`{"do":"call"}`), limited)
 	if e := sdk.AsError(err); e.Class != sdk.ClassResourceExhausted || e.Code != "host_calls" {
 		t.Error(err)
 	}
@@ -199,7 +200,7 @@ func TestTheHostEndsTheAttempt(t *testing.T) {
 func TestRequestAndMessageLimits(t *testing.T) {
 	t.Parallel()
 	p := probePlugin(t)
-	_, err := stepOf(t, p, "run", loader.Limits{Request: 1 << 10}).Run(t.Context(), request(`{"x":"`+strings.Repeat("x", 1<<10)+`"}`), okHost)
+	_, err := loadertest.Step(t, p, "run", loader.Limits{Request: 1 << 10}).Run(t.Context(), request(`{"x":"`+strings.Repeat("x", 1<<10)+`"}`), okHost)
 	if e := sdk.AsError(err); e.Class != sdk.ClassResourceExhausted || e.Code != "request_too_large" {
 		t.Error(err)
 	}
@@ -225,11 +226,12 @@ func TestPureStepsRepeat(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		a, p := load(t, newLoader(t, Options{}), path)
+		l := newLoader(t, Options{})
+		a, p := loadertest.Open(t, l, path), loadertest.Load(t, l, path)
 		if a.Digest == sdk.Sum(b) {
 			t.Error("the sidecar is not in the digest")
 		}
-		s := stepOf(t, p, "run", loader.Limits{})
+		s := loadertest.Step(t, p, "run", loader.Limits{})
 		run := func(key string) string {
 			req := request(`{"do":"random and time"}`)
 			req.IdempotencyKey = key
@@ -247,8 +249,8 @@ func TestPureStepsRepeat(t *testing.T) {
 			t.Errorf("with effects: %s, %s", a1, a2)
 		}
 	}
-	_, p := load(t, newLoader(t, Options{}), filepath.Join(dir, "none.wasm"))
-	r, err := stepOf(t, p, "run", loader.Limits{}).Run(t.Context(), request(`{"do":"sleep"}`), okHost)
+	p := loadertest.Load(t, newLoader(t, Options{}), filepath.Join(dir, "none.wasm"))
+	r, err := loadertest.Step(t, p, "run", loader.Limits{}).Run(t.Context(), request(`{"do":"sleep"}`), okHost)
 	if err != nil || string(r.Output) != `"slept"` {
 		t.Errorf("a sleep without effects: %+v, %v", r, err)
 	}
@@ -257,7 +259,7 @@ func TestPureStepsRepeat(t *testing.T) {
 func TestCloseEndsAttempts(t *testing.T) {
 	t.Parallel()
 	p := probePlugin(t)
-	s := stepOf(t, p, "run", loader.Limits{})
+	s := loadertest.Step(t, p, "run", loader.Limits{})
 	entered := make(chan struct{})
 	var once sync.Once
 	host := hostFunc(func(context.Context, []byte) ([]byte, error) {
@@ -291,8 +293,8 @@ func TestCloseEndsAttempts(t *testing.T) {
 // TestManyAtOnce: instances of one compiled module do not see each other.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
-	_, p := load(t, newLoader(t, Options{}), "testdata/guests/reactor.wasm")
-	s := stepOf(t, p, "upper", loader.Limits{})
+	p := loadertest.Load(t, newLoader(t, Options{}), "testdata/guests/reactor.wasm")
+	s := loadertest.Step(t, p, "upper", loader.Limits{})
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -331,7 +333,7 @@ func goModule(t testing.TB, source string) string {
 // and what it finds of the host.
 func TestGo(t *testing.T) {
 	t.Parallel()
-	_, p := load(t, newLoader(t, Options{}), goModule(t, `package main
+	p := loadertest.Load(t, newLoader(t, Options{}), goModule(t, `package main
 
 import (
 	"fmt"
@@ -355,7 +357,7 @@ func main() {
 	fmt.Printf("{\"output\":[%q,%q,%d,%d,%q]}", reply, fmt.Sprint(err), len(os.Args), len(os.Environ()), fmt.Sprint(entries))
 }
 `))
-	s := stepOf(t, p, "run", loader.Limits{})
+	s := loadertest.Step(t, p, "run", loader.Limits{})
 	r, err := s.Run(t.Context(), request(`{}`), okHost)
 	if want := `["{\"ok\":{}}","<nil>",1,0,"[d engine/ d tmp/]"]`; err != nil || string(r.Output) != want {
 		t.Errorf("%+v, %v", r, err)
@@ -379,7 +381,7 @@ func TestNothingIsLeft(t *testing.T) {
 			"\x41\x01\x24\x00"+ // global.set 1
 			"\x41\x01\x40\x00\x1a"+ // memory.grow
 			"\x0b"))
-	s := stepOf(t, loadBytes(t, b), "run", loader.Limits{})
+	s := loadertest.Step(t, loadBytes(t, b), "run", loader.Limits{})
 	for range 3 {
 		_, err := s.Run(t.Context(), request(`{}`), okHost)
 		if e := sdk.AsError(err); e.Class != sdk.ClassProtocol {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/host/subprocess"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -29,8 +30,8 @@ func BenchmarkIsolation(b *testing.B) {
 	for name, m := range benchModules(b) {
 		for level, l := range map[string]*Loader{"inprocess": newLoader(b, Options{}), "process": isolatedLoader(b, b.TempDir(), subprocess.Options{})} {
 			b.Run(name+"/"+level, func(b *testing.B) {
-				_, p := load(b, l, m.path)
-				s := stepOf(b, p, m.step, loader.Limits{})
+				p := loadertest.Load(b, l, m.path)
+				s := loadertest.Step(b, p, m.step, loader.Limits{})
 				if _, err := s.Run(context.Background(), request(m.input), okHost); err != nil {
 					b.Fatal(err)
 				}
@@ -49,11 +50,11 @@ func BenchmarkIsolation(b *testing.B) {
 func BenchmarkFirstAnswer(b *testing.B) {
 	for name, m := range benchModules(b) {
 		b.Run(name, func(b *testing.B) {
-			_, p := load(b, isolatedLoader(b, b.TempDir(), subprocess.Options{}), m.path)
+			p := loadertest.Load(b, isolatedLoader(b, b.TempDir(), subprocess.Options{}), m.path)
 			fuel := uint64(1 << 40)
 			for b.Loop() {
 				fuel++ // other limits have workers of their own
-				if _, err := stepOf(b, p, m.step, loader.Limits{Fuel: fuel}).Run(context.Background(), request(m.input), okHost); err != nil {
+				if _, err := loadertest.Step(b, p, m.step, loader.Limits{Fuel: fuel}).Run(context.Background(), request(m.input), okHost); err != nil {
 					b.Fatal(err)
 				}
 				b.StopTimer()
@@ -77,7 +78,7 @@ func BenchmarkCacheHit(b *testing.B) {
 	for name, m := range benchModules(b) {
 		b.Run(name, func(b *testing.B) {
 			l := newLoader(b, Options{CacheDir: b.TempDir()})
-			a, p := load(b, l, m.path)
+			a, p := loadertest.Open(b, l, m.path), loadertest.Load(b, l, m.path)
 			if err := p.Close(); err != nil {
 				b.Fatal(err)
 			}
@@ -112,8 +113,8 @@ func BenchmarkHeartbeat(b *testing.B) {
 					b.Fatal(err)
 				}
 				speaks(b, path)
-				_, p := load(b, l, path)
-				s := stepOf(b, p, "run", loader.Limits{})
+				p := loadertest.Load(b, l, path)
+				s := loadertest.Step(b, p, "run", loader.Limits{})
 				if s, ok := s.(loader.Preparer); ok {
 					release, err := s.Prepare(context.Background())
 					if err != nil {

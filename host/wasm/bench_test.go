@@ -10,14 +10,15 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 )
 
 // BenchmarkWarmAttempt is a whole attempt of the C reactor on a compiled
 // module: encode the request, make an instance, run, read the response.
 func BenchmarkWarmAttempt(b *testing.B) {
-	_, p := load(b, newLoader(b, Options{}), "testdata/guests/reactor.wasm")
-	s := stepOf(b, p, "upper", loader.Limits{})
+	p := loadertest.Load(b, newLoader(b, Options{}), "testdata/guests/reactor.wasm")
+	s := loadertest.Step(b, p, "upper", loader.Limits{})
 	req := request(`{"text":"hello world"}`)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -29,13 +30,13 @@ func BenchmarkWarmAttempt(b *testing.B) {
 
 // BenchmarkWarmGo is an attempt of a Go command, whose runtime starts anew.
 func BenchmarkWarmGo(b *testing.B) {
-	_, p := load(b, newLoader(b, Options{}), goModule(b, `package main
+	p := loadertest.Load(b, newLoader(b, Options{}), goModule(b, `package main
 
 import "fmt"
 
 func main() { fmt.Print("{\"output\":1}") }
 `))
-	s := stepOf(b, p, "run", loader.Limits{})
+	s := loadertest.Step(b, p, "run", loader.Limits{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Run(context.Background(), request(`{}`), okHost); err != nil {
@@ -98,7 +99,7 @@ func BenchmarkMetering(b *testing.B) {
 			call := i.ExportedFunction(f)
 			return func() error { _, err := call.Call(i.ctx, 1000); return err }
 		}
-		b.Run(f, func(b *testing.B) { byTurns(b, one(written), one(metered)) })
+		b.Run(f, func(b *testing.B) { loadertest.ByTurns(b, one(written), one(metered)) })
 	}
 	program := readFile(b, "testdata/programs/sort.wasm")
 	m, err := parseModule(program)
@@ -122,23 +123,7 @@ func BenchmarkMetering(b *testing.B) {
 			return err
 		}
 	}
-	b.Run("sort", func(b *testing.B) { byTurns(b, one(m.bytes), one(m.meter())) })
-}
-
-// byTurns reports how much longer the second takes than the first.
-func byTurns(b *testing.B, first, second func() error) {
-	b.Helper()
-	var took [2]time.Duration
-	for b.Loop() {
-		for k, f := range []func() error{first, second} {
-			began := time.Now()
-			if err := f(); err != nil {
-				b.Fatal(err)
-			}
-			took[k] += time.Since(began)
-		}
-	}
-	b.ReportMetric(float64(took[1])/float64(took[0]), "times")
+	b.Run("sort", func(b *testing.B) { loadertest.ByTurns(b, one(m.bytes), one(m.meter())) })
 }
 
 // BenchmarkLateness is how long after its deadline an attempt ends, at worst,
@@ -147,11 +132,11 @@ func BenchmarkLateness(b *testing.B) {
 	p := probePlugin(b)
 	modules := map[string]sdk.Step{}
 	for _, do := range []string{"spin", "fill", "sleep", "calls without end"} {
-		modules[do] = stepOf(b, p, "run", loader.Limits{Memory: 256 << 20})
+		modules[do] = loadertest.Step(b, p, "run", loader.Limits{Memory: 256 << 20})
 	}
 	for name, m := range hostileModules(b) {
 		if hostile[name].class == sdk.ClassTimeout {
-			modules[name] = stepOf(b, loadBytes(b, m), "run", loader.Limits{Memory: 256 << 20})
+			modules[name] = loadertest.Step(b, loadBytes(b, m), "run", loader.Limits{Memory: 256 << 20})
 		}
 	}
 	for name, s := range modules {

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 )
 
 func upper(t *testing.T, l *Loader) {
 	t.Helper()
-	_, p := load(t, l, "testdata/guests/reactor.wasm")
-	r, err := stepOf(t, p, "upper", loader.Limits{}).Run(t.Context(), request(`{"text":"a"}`), okHost)
+	p := loadertest.Load(t, l, "testdata/guests/reactor.wasm")
+	r, err := loadertest.Step(t, p, "upper", loader.Limits{}).Run(t.Context(), request(`{"text":"a"}`), okHost)
 	if err != nil || string(r.Output) != `{"upper":"A","words":1}` {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -106,7 +107,7 @@ func TestCacheForgets(t *testing.T) {
 	}
 	l := newLoader(t, Options{CacheDir: dir})
 	upper(t, l)
-	_, p := load(t, l, "testdata/guests/probe.wasm") // a new entry: the occasion to look through the cache
+	p := loadertest.Load(t, l, "testdata/guests/probe.wasm") // a new entry: the occasion to look through the cache
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +132,8 @@ func TestCacheDirIsChecked(t *testing.T) {
 func TestEqualModulesAreShared(t *testing.T) {
 	t.Parallel()
 	l := newLoader(t, Options{})
-	a, p := load(t, l, "testdata/guests/reactor.wasm")
-	_, q := load(t, l, "testdata/guests/reactor.wasm")
+	a, p := loadertest.Open(t, l, "testdata/guests/reactor.wasm"), loadertest.Load(t, l, "testdata/guests/reactor.wasm")
+	q := loadertest.Load(t, l, "testdata/guests/reactor.wasm")
 	if p.(*plugin).program != q.(*plugin).program {
 		t.Error("compiled twice")
 	}
@@ -141,7 +142,7 @@ func TestEqualModulesAreShared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r, err := stepOf(t, q, "upper", loader.Limits{}).Run(t.Context(), request(`{"text":"a"}`), okHost); err != nil {
+	if r, err := loadertest.Step(t, q, "upper", loader.Limits{}).Run(t.Context(), request(`{"text":"a"}`), okHost); err != nil {
 		t.Errorf("after the other's Close: %+v, %v", r, err)
 	}
 	if err := q.Close(); err != nil {

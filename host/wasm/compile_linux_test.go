@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/host/subprocess"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -215,8 +216,8 @@ func TestACacheThatCannotBeWritten(t *testing.T) {
 		if err := os.WriteFile(o.CacheDir, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, p := load(t, l, "testdata/guests/reactor.wasm")
-		r, err := stepOf(t, p, "upper", loader.Limits{}).Run(t.Context(), request(`{"text":"a"}`), okHost)
+		p := loadertest.Load(t, l, "testdata/guests/reactor.wasm")
+		r, err := loadertest.Step(t, p, "upper", loader.Limits{}).Run(t.Context(), request(`{"text":"a"}`), okHost)
 		if err != nil || string(r.Output) != `{"upper":"A","words":1}` {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -240,7 +241,7 @@ func TestNoWorkers(t *testing.T) {
 	if _, err := New(Options{Isolation: loader.Process}); err == nil {
 		t.Error("isolation by processes without workers is taken")
 	}
-	_, p := load(t, newLoader(t, Options{}), "testdata/guests/reactor.wasm")
+	p := loadertest.Load(t, newLoader(t, Options{}), "testdata/guests/reactor.wasm")
 	_, err := p.Step("upper", loader.Limits{Isolation: loader.Process})
 	if e := sdk.AsError(err); e == nil || e.Class != sdk.ClassSandbox || e.Code != "isolation" || !strings.Contains(e.Message, "reactor.wasm") {
 		t.Error(err)
@@ -251,15 +252,15 @@ func TestNoWorkers(t *testing.T) {
 func TestTheLoadersLevelIsTheLeast(t *testing.T) {
 	t.Parallel()
 	l := isolatedLoader(t, t.TempDir(), subprocess.Options{})
-	_, p := load(t, l, "testdata/guests/reactor.wasm")
-	s := stepOf(t, p, "upper", loader.Limits{Isolation: loader.InProcess})
+	p := loadertest.Load(t, l, "testdata/guests/reactor.wasm")
+	s := loadertest.Step(t, p, "upper", loader.Limits{Isolation: loader.InProcess})
 	if p.(*plugin).program != nil {
 		t.Error("a step got less than its loader gives")
 	}
 	if r, err := s.Run(t.Context(), request(`{"text":"a"}`), okHost); err != nil || string(r.Output) != `{"upper":"A","words":1}` {
 		t.Errorf("%+v, %v", r, err)
 	}
-	stepOf(t, p, "upper", loader.Limits{Isolation: loader.Process})
+	loadertest.Step(t, p, "upper", loader.Limits{Isolation: loader.Process})
 	if n := len(p.(*plugin).isolated); n != 1 {
 		t.Errorf("%d sets of workers under equal limits", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -117,7 +118,7 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLoader(t, Options{})
-	_, p := load(t, l, module)
+	p := loadertest.Load(t, l, module)
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("outside"), 0o600); err != nil {
 		t.Fatal(err)
@@ -203,7 +204,7 @@ func TestFiles(t *testing.T) {
 func TestScratchIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir) // not parallel for it
-	_, p := load(t, newLoader(t, Options{}), "testdata/programs/sort.wasm")
+	p := loadertest.Load(t, newLoader(t, Options{}), "testdata/programs/sort.wasm")
 	for _, args := range [][]string{{"-o", "x"}, {"absent"}} {
 		_, _ = runRaw(t, p, loader.Limits{}, &operation.MemoryBlobs{}, map[string]any{"args": args, "files": map[string]any{"a/b": "1"}})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -116,7 +117,7 @@ func TestHostile(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer p.Close()
-				s := stepOf(t, p, "run", loader.Limits{Response: 1 << 20})
+				s := loadertest.Step(t, p, "run", loader.Limits{Response: 1 << 20})
 				if s, ok := s.(loader.Preparer); ok { // the start of a worker is not on the module's time
 					release, err := s.Prepare(t.Context())
 					if err != nil {

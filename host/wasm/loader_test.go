@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -26,11 +27,11 @@ func TestCommandAndReactor(t *testing.T) {
 		if c.step == "run" {
 			speaks(t, path)
 		}
-		a, p := load(t, l, path)
+		a, p := loadertest.Open(t, l, path), loadertest.Load(t, l, path)
 		if (a.Digest == sdk.Sum(a.Bytes)) != (c.step == "upper") || a.Kind != loader.Wasm || !bytes.Equal(a.Bytes, b) {
 			t.Errorf("%s: a %s artifact with digest %s", c.path, a.Kind, a.Digest)
 		}
-		s := stepOf(t, p, c.step, loader.Limits{})
+		s := loadertest.Step(t, p, c.step, loader.Limits{})
 		for range 2 { // nothing is left of the attempt before
 			r, err := s.Run(t.Context(), request(`{"text":"hello עולם 🏴 world"}`), okHost)
 			if err != nil || string(r.Output) != `{"upper":"HELLO עולם 🏴 WORLD","words":4}` {

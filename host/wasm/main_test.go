@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -42,24 +43,6 @@ func newLoader(t testing.TB, o Options) *Loader {
 	return l
 }
 
-func load(t testing.TB, l *Loader, path string) (*loader.Artifact, loader.Plugin) {
-	t.Helper()
-	a, err := l.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := l.Load(context.Background(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return a, p
-}
-
 func loadBytes(t testing.TB, b []byte) loader.Plugin {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.wasm")
@@ -67,7 +50,7 @@ func loadBytes(t testing.TB, b []byte) loader.Plugin {
 		t.Fatal(err)
 	}
 	speaks(t, path)
-	_, p := load(t, newLoader(t, Options{}), path)
+	p := loadertest.Load(t, newLoader(t, Options{}), path)
 	return p
 }
 
@@ -82,13 +65,4 @@ func speaks(t testing.TB, path string) {
 func request(input string) *sdk.Request {
 	return &sdk.Request{V: sdk.Version, StepType: "run", Workflow: "w", Run: "r_test", Step: "step.s", Attempt: 1,
 		IdempotencyKey: "key", Engine: "test", Input: json.RawMessage(input), Config: json.RawMessage(`{}`)}
-}
-
-func stepOf(t testing.TB, p loader.Plugin, stepType string, limits loader.Limits) sdk.Step {
-	t.Helper()
-	s, err := p.Step(stepType, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/sdk"
 )
 
@@ -133,7 +134,7 @@ func TestSocketsLinkAndDoNothing(t *testing.T) {
 	entry := appendName(appendName([]byte{1}, "wasi_snapshot_preview1"), "sock_shutdown")
 	b := sections(1, "\x02\x60\x00\x00\x60\x02\x7f\x7f\x01\x7f", 2, string(entry)+"\x00\x01", 3, "\x01\x00", 5, "\x01\x00\x01",
 		7, "\x01\x06_start\x00\x01", 10, code("\x00\x41\x03\x41\x00\x10\x00\x41\x3a\x46\x04\x40\x0f\x0b\x00\x0b")) // traps unless 58
-	_, err := stepOf(t, loadBytes(t, b), "run", loader.Limits{}).Run(t.Context(), request(`{}`), okHost)
+	_, err := loadertest.Step(t, loadBytes(t, b), "run", loader.Limits{}).Run(t.Context(), request(`{}`), okHost)
 	if e := sdk.AsError(err); e.Class != sdk.ClassProtocol {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/sdk"
 )
@@ -36,7 +37,7 @@ func runRaw(t testing.TB, p loader.Plugin, limits loader.Limits, blobs *operatio
 	}
 	h := operation.New(operation.Options{Blobs: blobs, Received: blobsIn(v)})
 	defer h.Close()
-	r, err := stepOf(t, p, "run", limits).Run(t.Context(), request(string(b)), h)
+	r, err := loadertest.Step(t, p, "run", limits).Run(t.Context(), request(string(b)), h)
 	if err != nil {
 		return rawAnswer{}, sdk.AsError(err)
 	}
@@ -124,7 +125,7 @@ func TestSort(t *testing.T) {
 }
 
 func sortPrograms(t *testing.T, o Options) {
-	_, p := load(t, newLoader(t, o), "testdata/programs/sort.wasm")
+	p := loadertest.Load(t, newLoader(t, o), "testdata/programs/sort.wasm")
 	_, limits := mounted(t, false, map[string]string{"words/b.txt": "birne\napfel\n"})
 	var blobs operation.MemoryBlobs
 	big := strings.Repeat("zzz\nyyy\n", 200_000)
@@ -186,7 +187,7 @@ func TestGofmt(t *testing.T) {
 	if b, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
-	_, p := load(t, newLoader(t, Options{}), out)
+	p := loadertest.Load(t, newLoader(t, Options{}), out)
 	_, limits := mounted(t, false, map[string]string{"a/x.go": "package  x\n", "y.go": "package y\n"})
 	var blobs operation.MemoryBlobs
 	for _, c := range []struct {
@@ -233,7 +234,7 @@ func TestRawHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, p := load(t, newLoader(t, Options{}), filepath.Join("testdata/hostile", name+".wasm"))
+			p := loadertest.Load(t, newLoader(t, Options{}), filepath.Join("testdata/hostile", name+".wasm"))
 			a, err := runRaw(t, p, limits, &operation.MemoryBlobs{}, map[string]any{})
 			switch {
 			case want.class != "" && (err == nil || err.Class != want.class || err.Code != want.code):
@@ -267,7 +268,7 @@ func keep(t testing.TB, blobs *operation.MemoryBlobs, text string) sdk.Blob {
 
 func TestRawLimits(t *testing.T) {
 	t.Parallel()
-	_, p := load(t, newLoader(t, Options{}), "testdata/programs/sort.wasm")
+	p := loadertest.Load(t, newLoader(t, Options{}), "testdata/programs/sort.wasm")
 	var blobs operation.MemoryBlobs
 	in := map[string]any{"stdin": strings.Repeat("x\n", 40<<10)}
 	a, err := runRaw(t, p, loader.Limits{}, &blobs, in)

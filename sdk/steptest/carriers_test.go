@@ -3,7 +3,6 @@
 package steptest_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/host/subprocess"
 	"github.com/retrace-dev/engine/host/wasm"
@@ -85,25 +85,7 @@ func isolated(t *testing.T, path string) loader.Plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return load(t, l, path)
-}
-
-func load(t *testing.T, l loader.Loader, path string) loader.Plugin {
-	t.Helper()
-	a, err := l.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := l.Load(context.Background(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
+	return loadertest.Load(t, l, path)
 }
 
 // carriers loads the same Go source as a module and as a native plugin.
@@ -122,10 +104,10 @@ func carriers(t *testing.T) map[string]loader.Plugin {
 		t.Fatal(err)
 	}
 	return map[string]loader.Plugin{
-		"module":         load(t, w, paths.module),
+		"module":         loadertest.Load(t, w, paths.module),
 		"module, worker": isolated(t, paths.module),
-		"native":         load(t, subprocess.New(subprocess.Options{Self: self}), paths.native),
-		"native, direct": load(t, subprocess.New(subprocess.Options{}), paths.native),
+		"native":         loadertest.Load(t, subprocess.New(subprocess.Options{Self: self}), paths.native),
+		"native, direct": loadertest.Load(t, subprocess.New(subprocess.Options{}), paths.native),
 	}
 }
 
@@ -145,7 +127,7 @@ func TestEveryCarrier(t *testing.T) {
 		t.Fatal(err)
 	}
 	plugins := carriers(t)
-	plugins["C reactor"] = load(t, w, "../../host/wasm/testdata/guests/reactor.wasm")
+	plugins["C reactor"] = loadertest.Load(t, w, "../../host/wasm/testdata/guests/reactor.wasm")
 	for name, p := range plugins {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

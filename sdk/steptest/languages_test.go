@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/retrace-dev/engine/host/loader"
+	"github.com/retrace-dev/engine/host/loader/loadertest"
 	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/host/subprocess"
 	"github.com/retrace-dev/engine/sdk"
@@ -143,7 +144,7 @@ func TestWords(t *testing.T) {
 	plugins := map[string]func(t *testing.T) loader.Plugin{
 		"Go command": func(t *testing.T) loader.Plugin {
 			path := filepath.Join(t.TempDir(), "words.wasm")
-			return load(t, w, build(t, path, []string{"GOOS=wasip1", "GOARCH=wasm"}, "go", "build", "-ldflags=-s -w", "-o", path, "../examples/go"))
+			return loadertest.Load(t, w, build(t, path, []string{"GOOS=wasip1", "GOARCH=wasm"}, "go", "build", "-ldflags=-s -w", "-o", path, "../examples/go"))
 		},
 		"Go command, worker": func(t *testing.T) loader.Plugin {
 			path := filepath.Join(t.TempDir(), "words.wasm")
@@ -151,18 +152,18 @@ func TestWords(t *testing.T) {
 		},
 		"Go reactor": func(t *testing.T) loader.Plugin {
 			path := filepath.Join(t.TempDir(), "words.wasm")
-			return load(t, w, build(t, path, []string{"GOOS=wasip1", "GOARCH=wasm"}, "go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", path, "../examples/goreactor"))
+			return loadertest.Load(t, w, build(t, path, []string{"GOOS=wasip1", "GOARCH=wasm"}, "go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", path, "../examples/goreactor"))
 		},
 		"Go native": func(t *testing.T) loader.Plugin {
 			path := filepath.Join(t.TempDir(), "words")
-			return load(t, native(t), build(t, path, []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags=-s -w", "-o", path, "../examples/go"))
+			return loadertest.Load(t, native(t), build(t, path, []string{"CGO_ENABLED=0"}, "go", "build", "-ldflags=-s -w", "-o", path, "../examples/go"))
 		},
-		"Zig reactor":         func(t *testing.T) loader.Plugin { return load(t, w, zig(t)) },
+		"Zig reactor":         func(t *testing.T) loader.Plugin { return loadertest.Load(t, w, zig(t)) },
 		"Zig reactor, worker": func(t *testing.T) loader.Plugin { return isolated(t, zig(t)) },
-		"Python native":       func(t *testing.T) loader.Plugin { return load(t, native(t), python(t, t.TempDir())) },
+		"Python native":       func(t *testing.T) loader.Plugin { return loadertest.Load(t, native(t), python(t, t.TempDir())) },
 	}
 	for name, path := range words {
-		plugins[name] = func(t *testing.T) loader.Plugin { return load(t, w, path) }
+		plugins[name] = func(t *testing.T) loader.Plugin { return loadertest.Load(t, w, path) }
 		plugins[name+", worker"] = func(t *testing.T) loader.Plugin { return isolated(t, path) }
 	}
 	bad := []json.RawMessage{json.RawMessage(`"no object"`), json.RawMessage(`{}`), json.RawMessage(`{"text":7}`), json.RawMessage(`{"text":null}`), json.RawMessage(`{"text":"a","least":0}`)}
@@ -319,7 +320,7 @@ func eachProbe(t *testing.T, check func(t *testing.T, p loader.Plugin)) {
 	for name, path := range probes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			check(t, load(t, w, path))
+			check(t, loadertest.Load(t, w, path))
 		})
 		t.Run(name+", worker", func(t *testing.T) {
 			t.Parallel()
