@@ -4,6 +4,11 @@
 # them. ENGINE is the engine.
 set -eu
 cd "$(dirname "$0")"
+engine=${ENGINE:-engine}
+command -v "$engine" > /dev/null || {
+  echo "build.sh: $engine is not found; put it on your PATH, or: ENGINE=/path/to/engine sh build.sh" >&2
+  exit 127
+}
 name=words
 
 found=
@@ -23,4 +28,4 @@ trap 'rm -rf "$tmp"' EXIT
 cp main.py "$tmp/__main__.py"
 protoc --python_out="$tmp" step.proto
 "$found" -m zipapp "$tmp" --python "$found" --output $name
-"${ENGINE:-engine}" plugin pack $name --manifest step.json
+"$engine" plugin pack $name --manifest step.json
