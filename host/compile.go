@@ -215,7 +215,7 @@ func (f *Flow) checkStepType(s hcl.Use, effects sdk.Effects, at hcl.Range) hcl.D
 		if s.StepType != UntypedStep {
 			return hcl.Diagnostics{{Code: "unknown-step-type", Subject: s.Range,
 				Summary: fmt.Sprintf("Plugin %q has no step type %q", name, s.StepType),
-				Detail:  fmt.Sprintf("%s has no manifest, so its only step type is %q. Put one beside it as %s.step.json to name others.", a.Path, UntypedStep, strings.TrimSuffix(a.Path, filepath.Ext(a.Path)))}}
+				Detail:  fmt.Sprintf("%s has no manifest, so its only step type is %q. Put one beside it as %s.step.json to name others, or into it: engine plugin pack %s", a.Path, UntypedStep, strings.TrimSuffix(a.Path, filepath.Ext(a.Path)), a.Path)}}
 		}
 	}
 	if a.Manifest != nil {
