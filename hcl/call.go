@@ -206,6 +206,10 @@ func (e *callExpr) failure(ctx *hclv2.EvalContext, err error) hclv2.Diagnostics 
 	if errors.As(err, &arg) {
 		return e.fail(ctx, arg.Index, arg)
 	}
+	var broken function.PanicError // such as log(0, 0): its text is a stack trace
+	if errors.As(err, &broken) {
+		err = errors.New("it has no result for these values")
+	}
 	return e.fail(ctx, -1, err)
 }
 

@@ -41,6 +41,17 @@ func (r *run) prepareUndo(w *work, out json.RawMessage) {
 	}
 }
 
+// asksPerson: a step failed because nobody knows whether its effect has happened, and
+// has no undo that would settle that. Until a person has said so nothing is undone, for
+// the question would be gone with the run.
+func (r *run) asksPerson() bool {
+	return slices.ContainsFunc(r.failures, func(f Failure) bool {
+		step, _, err := hcl.SplitAddress(f.Step)
+		return f.Error.Code == CodeOutcomeUnknown && err == nil &&
+			slices.ContainsFunc(r.s.f.steps, func(st flowStep) bool { return st.address == step && st.Compensate == nil })
+	})
+}
+
 // compensate undoes, newest first, what this run and those that it follows have
 // done, as far as steps say how. The run is sealed first: whatever happens then,
 // the next apply goes on undoing and does nothing else. The undo of a step and

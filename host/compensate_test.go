@@ -173,3 +173,43 @@ func (w watch) Observe(events []Event) {
 		w(&events[i])
 	}
 }
+
+// TestNothingIsUndoneWhileAQuestionIsOpen: where nobody knows whether a step without an
+// undo has happened, the run is not compensated: it would be forgotten with that.
+func TestNothingIsUndoneWhileAQuestionIsOpen(t *testing.T) {
+	t.Parallel()
+	flow := `workflow "w" { on_failure = compensate }
+step "it" {
+  uses    = plugin.p.mail
+  input   = { v = 1 }
+  compensate {
+    uses  = plugin.p.echo
+    input = { v = "undo" }
+  }
+}
+step "o" {
+  uses  = plugin.p.pay
+  input = { v = step.it.output }
+}
+`
+	s := newScene(t)
+	var crashed *checkpoint.MemoryStore
+	s.run = func(_ context.Context, req *sdk.Request) (*sdk.Response, error) {
+		if req.StepType == "pay" && crashed == nil {
+			crashed = s.store.(*checkpoint.MemoryStore).Crash()
+		}
+		return nil, nil
+	}
+	s.succeeds(flow)
+	s.store = crashed
+	s.called()
+	for range 2 {
+		res := s.fails(flow)
+		if res.Failures[0].Error.Code != CodeOutcomeUnknown {
+			t.Fatalf("%+v", res.Failures)
+		}
+		s.wantCalls("a question is open")
+	}
+	s.succeeds(flow, "o")
+	s.wantCalls("it is answered", "o")
+}

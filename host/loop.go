@@ -152,7 +152,7 @@ func (r *run) drive(ctx context.Context) error {
 		}
 		r.flush()
 		if r.finished != nil {
-			if r.broken == nil && r.finished.status == checkpoint.RunFailed && r.s.f.wf.CompensateOnFailure && r.s.replay == nil {
+			if r.broken == nil && r.finished.status == checkpoint.RunFailed && r.s.f.wf.CompensateOnFailure && r.s.replay == nil && !r.asksPerson() {
 				r.s.record.Error = r.finished.err
 				return r.compensate(ctx)
 			}

@@ -103,6 +103,7 @@ func cloneLarge(b *checkpoint.Batch) (large [][]byte) {
 // room waits until there is room for large outputs; the caller holds mu.
 func (s *Store) room(ctx context.Context) error {
 	for s.pending.bytes >= s.pending.limit && s.failed() == nil {
+		s.wakeUp() // the batch before may have promised this one (Batch.Soon)
 		if err := s.wait(ctx); err != nil {
 			return err
 		}
