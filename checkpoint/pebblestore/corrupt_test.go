@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -161,8 +162,8 @@ func TestDamage(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.file) || !strings.Contains(err.Error(), dir) {
 				t.Fatalf("%d records, behind %d, error %v; it should name %s in %s", n, behind, err, test.file, dir)
 			}
-			if !errors.Is(err, checkpoint.ErrCorrupt) {
-				t.Errorf("%v is not ErrCorrupt", err)
+			if !errors.Is(err, checkpoint.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%v is not ErrCorrupt, or as if there was no store", err)
 			}
 		})
 	}

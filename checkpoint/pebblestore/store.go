@@ -254,8 +254,15 @@ func openError(err error, known bool) error {
 	if !errors.Is(err, checkpoint.ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, err)
 	}
-	return fmt.Errorf("%w; restore the directory, or move it away to start without checkpoints", err)
+	return damagedError(err.Error() + "; restore the directory, or move it away to start without checkpoints")
 }
+
+// damagedError is that of a damaged store. What it came from is not in its chain: a
+// file that is missing would say that there is no store.
+type damagedError string
+
+func (e damagedError) Error() string { return string(e) }
+func (e damagedError) Unwrap() error { return checkpoint.ErrCorrupt }
 
 // errNewer is in the chain of the error for a store of a later engine.
 var errNewer = errors.New("a later engine has written it; use that one")
