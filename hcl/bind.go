@@ -1,6 +1,7 @@
 package hcl
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -283,6 +284,7 @@ func (b *binder) file(path string) {
 
 func (b *binder) jsonFile(path string, src []byte) {
 	at := Range{File: path}
+	src = bytes.TrimPrefix(src, bom)
 	if err := sdk.CheckJSON(src); err != nil || kindOf(src) != "object" {
 		why := "it is " + article(kindOf(src))
 		if err != nil {

@@ -46,7 +46,7 @@ func TestBindPrecedence(t *testing.T) {
 	write(t, dir, "a.auto.vars.hcl", "s = \"auto a\"\nn = 10\no = { name = \"auto\" }")
 	write(t, dir, "b.auto.vars.hcl.json", `{"//": "comment", "s": "auto b", "any": {"x": [1, null]}}`)
 	write(t, dir, "one.hcl", "s = \"file 1\"\nn = 20")
-	write(t, dir, "two.json", `{"s": "file 2"}`)
+	write(t, dir, "two.json", "\xef\xbb\xbf"+`{"s": "file 2"}`)
 	write(t, dir, "text.txt", "from a file\n")
 	file := func(n string) string { return filepath.Join(dir, n) }
 	env := []string{"ENGINE_VAR_s=env", "ENGINE_VAR_标题=环境", "ENGINE_VAR_undeclared=x", "HOME=/", "ENGINE_VAR_any={ y = 2 }"}

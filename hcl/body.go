@@ -184,7 +184,7 @@ func checkName(ds *Diagnostics, raw, what string, at hclv2.Range) string {
 	name := normal(raw)
 	switch n := utf8.RuneCountInString(name); {
 	case n > maxName:
-		ds.errorf("invalid-name", at, "Name is too long", "The name of %s may have %d characters, this one has %d.", article(what), maxName, n)
+		ds.errorf("invalid-name", at, "Name is too long", "The name of %s may have at most %d characters, this one has %d.", article(what), maxName, n)
 	case !hclsyntax.ValidIdentifier(name):
 		ds.errorf("invalid-name", at, "Invalid name", "%q cannot be the name of %s: a name begins with a letter of any script and goes on with letters, digits, _ and -.", name, article(what))
 	}

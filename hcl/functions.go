@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/url"
 	"regexp"
 	"strings"
@@ -45,7 +46,7 @@ var functions = map[string]*fn{
 	"concat": {impl: stdlib.ConcatFunc}, "contains": {impl: stdlib.ContainsFunc}, "distinct": {impl: distinctFunc, whole: true},
 	"element": {impl: stdlib.ElementFunc, quick: true}, "flatten": {impl: stdlib.FlattenFunc}, "index": {impl: stdlib.IndexFunc},
 	"keys": {impl: stdlib.KeysFunc}, "length": {impl: lengthFunc, quick: true}, "lookup": {impl: stdlib.LookupFunc, quick: true},
-	"merge": {impl: stdlib.MergeFunc}, "one": {impl: oneFunc, quick: true}, "range": {impl: stdlib.RangeFunc},
+	"merge": {impl: stdlib.MergeFunc}, "one": {impl: oneFunc, quick: true}, "range": {impl: stdlib.RangeFunc, guard: guardRange},
 	"reverse": {impl: stdlib.ReverseListFunc}, "setintersection": {impl: stdlib.SetIntersectionFunc},
 	"setproduct": {impl: stdlib.SetProductFunc, guard: guardProduct}, "setsubtract": {impl: stdlib.SetSubtractFunc},
 	"setsymmetricdifference": {impl: stdlib.SetSymmetricDifferenceFunc}, "setunion": {impl: stdlib.SetUnionFunc},
@@ -67,7 +68,7 @@ var functions = map[string]*fn{
 	"sha256": {impl: text1(func(s string) string { h := sha256.Sum256([]byte(s)); return hex.EncodeToString(h[:]) })},
 	"sha512": {impl: text1(func(s string) string { h := sha512.Sum512([]byte(s)); return hex.EncodeToString(h[:]) })},
 
-	"formatdate": {impl: stdlib.FormatDateFunc}, "timeadd": {impl: stdlib.TimeAddFunc}, "timecmp": {impl: timeCmpFunc},
+	"formatdate": {impl: stdlib.FormatDateFunc, guard: guardFormatDate}, "timeadd": {impl: stdlib.TimeAddFunc}, "timecmp": {impl: timeCmpFunc},
 	"timestamp": {impl: timestampFunc, with: timestamp},
 
 	"file": {impl: pathFunc(cty.String), file: true, with: fileCall}, "fileexists": {impl: pathFunc(cty.Bool), file: true, with: fileCall},
@@ -466,6 +467,49 @@ func guardProduct(args []cty.Value) error {
 		if n *= max(a.LengthInt(), 1); n > maxElements/max(len(args), 1) {
 			return fmt.Errorf("the product has more than %d elements", maxElements/max(len(args), 1))
 		}
+	}
+	return nil
+}
+
+// maxRange is how many numbers cty's range gives.
+const maxRange = 1024
+
+// guardRange refuses what never ends or gives too many numbers, since cty advises a
+// smaller step for both.
+func guardRange(args []cty.Value) error {
+	n := make([]*big.Float, len(args))
+	for i, a := range args {
+		if a.IsNull() || a.AsBigFloat().IsInf() {
+			return nil // cty says what is wrong
+		}
+		n[i] = a.AsBigFloat()
+	}
+	start, end, step := new(big.Float), n[0], big.NewFloat(1)
+	if len(n) > 1 {
+		start, end = n[0], n[1]
+	}
+	if end.Cmp(start) < 0 {
+		step = big.NewFloat(-1)
+	}
+	if len(n) > 2 {
+		if step = n[2]; step.Sign() == 0 {
+			return function.NewArgErrorf(2, "a step of 0 never reaches the end")
+		}
+	}
+	count := new(big.Float).Sub(end, start)
+	if count.Quo(count, step).Cmp(big.NewFloat(maxRange)) > 0 {
+		return fmt.Errorf("it would give more than %d numbers; take a larger step, or concat ranges that each give fewer", maxRange)
+	}
+	return nil
+}
+
+// maxDateFormat bounds in bytes the format of formatdate; cty's scanner ends without a
+// word at one of 64 KiB.
+const maxDateFormat = 4096
+
+func guardFormatDate(args []cty.Value) error {
+	if f := args[0]; !f.IsNull() && len(f.AsString()) > maxDateFormat {
+		return function.NewArgErrorf(0, "a format may have at most %d bytes, this one has %d", maxDateFormat, len(f.AsString()))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func guardBytes(name string, src []byte) Diagnostics {
 	var ds Diagnostics
 	start := hclv2.Range{Filename: name, Start: hclv2.InitialPos, End: hclv2.InitialPos}
 	if len(src) > maxFile {
-		ds.errorf("file-too-large", start, "File is too large", "%s has %d bytes; a file of a flow may have %d MiB. Keep large data in files of its own and read it in a step.", name, len(src), maxFile>>20)
+		ds.errorf("file-too-large", start, "File is too large", "%s has %d bytes; a file of a flow may have at most %d MiB. Keep large data in files of its own and read it in a step.", name, len(src), maxFile>>20)
 		return ds
 	}
 	if i := invalidUTF8(src); i >= 0 {
@@ -83,9 +83,9 @@ func beyond(l limit, at hclv2.Range) Diagnostics {
 	case tooLong:
 		ds.errorf("expression-too-long", at, "Expression is too long", "One expression may have at most %d operators and indexings. Split it into locals.", maxOperator)
 	case tooManyDigits:
-		ds.errorf("number-out-of-range", at, "Number is out of range", "A number may have %d digits. Write it as a text, in quotes.", maxDigits)
+		ds.errorf("number-out-of-range", at, "Number is out of range", "A number may have at most %d digits. Write it as a text, in quotes.", maxDigits)
 	case tooManyPieces:
-		ds.errorf("text-too-long", at, "Text is too long", "A text in a flow may have %d lines, templates and escapes, fewer if they are very long. Keep it in a file of its own and read that with file().", maxPieces)
+		ds.errorf("text-too-long", at, "Text is too long", "A text in a flow may have at most %d lines, templates and escapes, fewer if they are very long. Keep it in a file of its own and read that with file().", maxPieces)
 	case tooLarge:
 		ds.errorf("file-too-large", at, "Block is too large", "One block or attribute may have at most %d words and signs. Split it, or keep data in files that a step reads.", maxBlock)
 	case tooMany:

@@ -91,6 +91,9 @@ func (r *run) instances(ctx context.Context, i int32, ps *PlannedStep) {
 	}
 	if f := r.fanouts[i]; f != nil {
 		r.instancesIn(f, ps)
+		if ps.Action == "run" || ps.Action == "decide" {
+			r.foreseeReuse(ctx, f, ps)
+		}
 		return
 	}
 	if hd := r.s.plan.Step(i).Head; hd != nil && hd.Facets != nil {
@@ -113,6 +116,29 @@ func (r *run) instancesIn(f *fanout, ps *PlannedStep) {
 		ps.Instances = &n
 	case r.after(*unknown) != unknown.step:
 		ps.KnownAfter = r.s.f.steps[r.after(*unknown)].address
+	}
+}
+
+// foreseeReuse counts the instances of f that are taken as they are stored, as far as
+// that is known. An instance is decided on as the run would.
+func (r *run) foreseeReuse(ctx context.Context, f *fanout, ps *PlannedStep) {
+	f.every(func(in *fanout) {
+		if in.below != nil || in.recorded {
+			return
+		}
+		for k := range in.in {
+			u := in.unit(k)
+			if in.attempts[k] < 0 || r.result(u).state.Ended() {
+				continue
+			}
+			w := &work{unit: u, ctx: ctx, in: in.in[k], attempt: max(r.tried(u), 0) + 1}
+			if r.foreseeInstance(w, &Explanation{}) && w.reused != nil && w.reused.Outcome == checkpoint.Succeeded {
+				ps.Reused++
+			}
+		}
+	})
+	if ps.Reused > 0 && ps.Reason == neverRan {
+		ps.Reason = notYet
 	}
 }
 

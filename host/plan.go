@@ -49,10 +49,11 @@ type PlannedStep struct {
 	Tokens     int64            `json:"saved_tokens,omitempty"`
 	Cost       checkpoint.Cost  `json:"saved_cost,omitzero"`
 	Effects    sdk.Effects      `json:"effects"`
-	Native     bool             `json:"native,omitempty"`      // its plugin is not sandboxed
-	Isolation  loader.Isolation `json:"isolation,omitempty"`   // "process" if its attempts run in worker processes; else ""
-	Instances  *int             `json:"instances,omitempty"`   // of a step with for_each, if they are known
-	KnownAfter string           `json:"known_after,omitempty"` // the step that must end before they are
+	Native     bool             `json:"native,omitempty"`           // its plugin is not sandboxed
+	Isolation  loader.Isolation `json:"isolation,omitempty"`        // "process" if its attempts run in worker processes; else ""
+	Instances  *int             `json:"instances,omitempty"`        // of a step with for_each, if they are known
+	Reused     int              `json:"instances_reused,omitempty"` // of Instances, as far as that is known
+	KnownAfter string           `json:"known_after,omitempty"`      // the step that must end before they are
 }
 
 // PlannedSecret says who gets a secret, and that it is part of no identity.

@@ -93,9 +93,9 @@ func (r *run) why(w *work, res *recovery.Resolution) string {
 	}
 	switch h := s.plan.InstanceHead(w.step, w.in.Name); {
 	case h == nil && r.tried(w.unit) > 0:
-		return "has not succeeded yet"
+		return notYet
 	case h == nil:
-		return "never ran"
+		return neverRan
 	case res.Run:
 		return s.due(res.Why, cmp.Or(res.Due, h))
 	default:
@@ -123,7 +123,7 @@ func (s *session) due(why recovery.Why, h *checkpoint.Head) string {
 	case recovery.WhyFailed:
 		return "due, it failed and was skipped"
 	case recovery.WhyWithdrawn:
-		return "due, it was undone"
+		return fmt.Sprintf("due, run %s was undone", h.Run)
 	case recovery.WhyHusk:
 		return "its output was not kept (mode = volatile) and a step below needs it"
 	case recovery.WhyLost:
@@ -141,18 +141,27 @@ func (s *session) failure(ctx context.Context, h *checkpoint.Head) *sdk.Error {
 	return rec.Context.Error
 }
 
+// The reasons of what has no record.
+const (
+	neverRan = "never ran"
+	notYet   = "has not succeeded yet"
+)
+
 // neverSucceeded is the reason of a step without a record.
 func (s *session) neverSucceeded(i int32) string {
 	if s.policies != nil && s.policies[i].Attempt > 0 || s.past.open[s.f.steps[i].address] != nil {
-		return "has not succeeded yet"
+		return notYet
 	}
-	return "never ran"
+	return neverRan
 }
 
 // changed names the differences between the step's newest record and now.
 // refs are those whose digests lineage holds; input is why's now.
 func (s *session) changed(ctx context.Context, i int32, h *checkpoint.Head, now []checkpoint.NamedDigest, refs []recovery.Ref, lineage []sdk.Digest, input func() json.RawMessage) string {
 	const unknown = "its definition changed"
+	if h.Outcome == checkpoint.Withdrawn { // such a record tells nothing of what was undone
+		return s.due(recovery.WhyWithdrawn, h)
+	}
 	rec, err := s.h.o.Store.Record(ctx, s.h.o.Tenant, h.Seq)
 	if err != nil {
 		return unknown

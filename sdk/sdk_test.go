@@ -87,7 +87,7 @@ func TestOperateCarriesRawBytes(t *testing.T) {
 
 func TestParseManifest(t *testing.T) {
 	t.Parallel()
-	if _, err := ParseManifest([]byte(`{"abi":1,"name":"x","steps":{"run":{"effects":"read"}},"later":1}`)); err != nil {
+	if _, err := ParseManifest([]byte("\xef\xbb\xbf" + `{"abi":1,"name":"x","steps":{"run":{"effects":"read"}},"later":1}`)); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{`{"abi":2,"name":"x"}`, `{"abi":1,"name":"X"}`, `{"abi":1,"name":"x","memory_mb":1025}`, `{"abi":1,"name":"x","memory_mb":-1}`, `{"abi":1,"name":"x","steps":{"A":{}}}`, `{"abi":1,"name":"x","io":"xml"}`, `{"abi":1,"name":"x","name":"y"}`, `{"abi":1,"name":"x","steps":{"a":{"effects":"some"}}}`} {

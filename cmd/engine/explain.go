@@ -64,7 +64,11 @@ func writeExplanation(io streams, e *host.Explanation) {
 	fmt.Fprintf(io.out, "%s of workflow %q: %s, %s\n", oneLine(e.Step), e.Workflow, e.Action, oneLine(e.Reason))
 	switch {
 	case e.Instances != nil:
-		row("for_each", "%s; one of them: engine explain '%s'", count(*e.Instances, "instance"), hcl.InstanceAddress(e.Step, "…"))
+		reused := ""
+		if e.Reused > 0 {
+			reused = fmt.Sprintf(", %d of them reused", e.Reused)
+		}
+		row("for_each", "%s%s; one of them: engine explain '%s'", count(*e.Instances, "instance"), reused, hcl.InstanceAddress(e.Step, "…"))
 	case e.KnownAfter != "":
 		row("for_each", "instances known after %s", e.KnownAfter)
 	}

@@ -226,6 +226,9 @@ func writePlan(io streams, p *host.Plan) {
 		switch {
 		case s.Instances != nil:
 			line += ", " + count(*s.Instances, "instance")
+			if s.Reused > 0 {
+				line += fmt.Sprintf(", %d of them reused", s.Reused)
+			}
 		case s.KnownAfter != "":
 			line += ", instances known after " + oneLine(s.KnownAfter)
 		}
