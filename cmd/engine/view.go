@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -371,7 +373,13 @@ func (v *textApply) close() {}
 func (v *textApply) failures(res *host.Result) {
 	w := v.io.err
 	v.covered(res)
+	listed := map[string]int{} // instances that failed, by step
 	for _, f := range res.Failures {
+		if step, instance, err := hcl.SplitAddress(f.Step); err == nil && instance != "" {
+			if listed[step]++; listed[step] > maxFailed {
+				continue // its event has said it
+			}
+		}
 		after := " after " + count(f.Attempts, "attempt")
 		if f.Attempts == 0 {
 			after = " before an attempt began"
@@ -388,6 +396,11 @@ func (v *textApply) failures(res *host.Result) {
 		}
 		if f.Error.Stderr != "" {
 			fmt.Fprintf(w, "  last lines of its stderr:\n    %s\n", strings.ReplaceAll(escape(strings.TrimSpace(f.Error.Stderr)), "\n", "\n    "))
+		}
+	}
+	for _, step := range slices.Sorted(maps.Keys(listed)) {
+		if n := listed[step] - maxFailed; n > 0 {
+			fmt.Fprintf(w, "\n%s: %d more of its instances failed; all of them: engine show %s '%s'\n", oneLine(step), n, res.Run.ID, oneLine(step))
 		}
 	}
 	if e := res.Run.Error; e != nil {
