@@ -1,6 +1,7 @@
 package hcl
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +14,9 @@ import (
 // digests remembers the digests of values from outside and of plugins'
 // configurations: many steps name the same ones.
 type digests struct {
-	mu sync.Mutex
-	by map[string]sdk.Digest
+	mu      sync.Mutex
+	by      map[string]sdk.Digest
+	configs map[int][]ValueIdentity // members, by plugin
 }
 
 // get returns the digest called name, which make makes; one that it could not
@@ -36,6 +38,29 @@ func (d *digests) get(name string, make func() (sdk.Digest, bool)) sdk.Digest {
 		d.by[name] = v
 	}
 	return v
+}
+
+// setConfig keeps the digests of a configuration's members.
+func (d *digests) setConfig(plugin int, config json.RawMessage) {
+	var ms []ValueIdentity
+	if kindOf(config) == "object" {
+		members(config, func(k, raw []byte) bool {
+			ms = append(ms, ValueIdentity{"plugin config." + unquote(k), sdk.Sum(raw)})
+			return true
+		})
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.configs == nil {
+		d.configs = map[int][]ValueIdentity{}
+	}
+	d.configs[plugin] = ms
+}
+
+func (d *digests) config(plugin int) []ValueIdentity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.configs[plugin]
 }
 
 // Identity returns what the keys of a step are made of. Nothing of another step
@@ -75,6 +100,7 @@ func (e *Evaluator) Identity(step int) (Identity, Diagnostics) {
 	}
 	if code.plugin >= 0 {
 		id.Config = e.configDigest(code.plugin, &ds)
+		id.ConfigMembers = e.digests.config(code.plugin)
 	}
 	id.Judge = e.judgement(code.post, &ds)
 	if ds.HasErrors() {
@@ -87,6 +113,7 @@ func (e *Evaluator) configDigest(plugin int, ds *Diagnostics) sdk.Digest {
 	return e.digests.get("plugin."+e.p.w.Plugins[plugin].Name, func() (sdk.Digest, bool) {
 		config, configDs := e.keyConfig(plugin)
 		*ds = append(*ds, configDs...)
+		e.digests.setConfig(plugin, config)
 		return sdk.Sum(config), !configDs.HasErrors()
 	})
 }

@@ -75,6 +75,10 @@ type Identity struct {
 	// Attributes has one entry per attribute of an object-literal input, so
 	// that a difference can be named.
 	Attributes []AttributeIdentity
+	// ConfigMembers has one entry per member of the configuration, so that a difference
+	// can be named: "plugin config.model", with the digest of its value. All steps of the
+	// plugin share it.
+	ConfigMembers []ValueIdentity
 	// Values has one entry per variable, file or run property that `when`,
 	// `for_each`, `input` and the checks name: "var.topic", `file("p.txt")`, with the digest of the
 	// value; sorted by name.

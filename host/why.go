@@ -264,7 +264,9 @@ func identity(id *hcl.Identity) []checkpoint.NamedDigest {
 	add("checks", id.Checks)
 	add("output_type", id.Type)
 	add("salt", id.Salt)
-	add("plugin config", id.Config)
+	for _, m := range id.ConfigMembers {
+		add(m.Name, m.Value)
+	}
 	return slices.Clone(ns)
 }
 
