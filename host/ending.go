@@ -8,6 +8,7 @@ import (
 	"github.com/retrace-dev/engine/sdk"
 )
 
+// workEnded: a worker has done its turn with a node.
 func (m *machine) workEnded(s signal) {
 	i := s.node
 	for _, f := range s.known {
@@ -22,7 +23,6 @@ func (m *machine) workEnded(s signal) {
 			m.state[i] = sdk.Succeeded
 		}
 		m.emit(command{kind: cmdPut, node: i, attempt: m.attempt[i], state: m.state[i]})
-		return
 	case endCondition:
 		m.busy--
 		m.leave(i)
@@ -31,7 +31,6 @@ func (m *machine) workEnded(s signal) {
 		m.unmetWhen[i] = whenMet
 		m.consider(i)
 		m.settle()
-		return
 	case endWaits:
 		m.busy--
 		m.leave(i)
@@ -40,13 +39,18 @@ func (m *machine) workEnded(s signal) {
 		if m.stop != nil && !(m.drain && m.begun(i)) {
 			m.end(i, sdk.Cancelled, m.stop)
 		}
-		return
 	case endExpanded:
 		m.busy--
 		m.expand(i, s.fan)
 		m.settle()
-		return
+	default:
+		m.attemptFailed(s)
 	}
+}
+
+// attemptFailed tries node i again, falls back, or ends it.
+func (m *machine) attemptFailed(s signal) {
+	i := s.node
 	m.busy--
 	p := m.policy(i)
 	if m.tries[i] == nil {

@@ -292,6 +292,16 @@ func TestPostconditionJudgesAgain(t *testing.T) {
 		t.Error("the reason of the new attempt does not say what the stored answer lacked")
 	}
 
+	// An effect that is found by what the step receives is judged, and not repeated.
+	s = newScene(t)
+	s.succeeds(one(`"four"`, "effects = \"write\"\n"+post(`length(self.output) > 1`)))
+	s.called()
+	res = s.fails(one(`lower("four")`, "effects = \"write\"\n"+post(`length(self.output) > 8`)))
+	s.wantCalls("the effect was made")
+	if e := res.Failures[0].Error; e.Code != "postcondition" || !strings.Contains(e.Message, "does not run again for that") {
+		t.Errorf("%+v", e)
+	}
+
 	// Of a collection, only the instances that fail run.
 	s = newScene(t)
 	s.succeeds(over(`["four", "nine days", "x"]`, post(`length(self.output) > 0`)))

@@ -14,123 +14,152 @@ import (
 // noted is told that a step has a state now.
 func (r *run) noted(c command) {
 	w, u := r.working[c.node], r.unit(c.node)
-	i := u.step
 	e := Event{Step: r.address(u), Attempt: int(c.attempt), Error: c.err}
 	if w != nil {
 		e.Took, e.Usage = w.took, w.usage
 		e.Cost = r.h.o.Prices.Cost(w.usage)
 	}
-	if !c.final { // a retry is waiting
-		e.Type, e.Delay = EventAttemptFailed, c.after
-		if w != nil {
-			r.slowed(w, c.err, c.after)
-		}
-		if c.which > 0 {
-			e.Reason = "falls back to " + r.fallbackName(i, int(c.which)-1)
-		}
-		if c.err.Code == CodeCircuitOpen {
-			e.Type, e.Attempt = EventBypassed, 0
-		}
-		delete(r.working, c.node)
-		r.add(e)
+	if !c.final {
+		r.retries(c, w, e)
 		return
 	}
 	if w == nil || w.started.IsZero() {
 		e.Attempt = 0 // it ended before an attempt of this continuation began
 	}
-	res := r.result(u)
 	delete(r.lastErr, c.node)
 	r.forget(c.node, w)
 	switch c.state {
 	case sdk.Succeeded:
-		if w.reused != nil {
-			r.reused(u, w.reused, true)
-			break
-		}
-		switch {
-		case w.supplied:
-			e.Reason = suppliedReason
-			r.counts.Supplied++
-		case r.counted(u):
-			r.counts.Ran++
-		}
-		e.Type, e.Checkpoint, e.Seq = EventSucceeded, res.id, res.seq
-		if f := r.fan(u); f != nil {
-			e.Instances = len(f.in)
-		}
-		if rec := w.record; rec != nil && rec.Degraded {
-			e.Degraded, e.Error = true, rec.Context.Error
-		}
-		r.answered(u, res)
-		r.add(e)
+		r.succeeded(u, w, e)
 	case sdk.Skipped:
-		if r.counted(u) {
-			r.counts.Skipped++
-		}
-		e.Type = EventSkipped
-		switch {
-		case c.err != nil:
-			e.Reason = "failed, and " + r.s.excuse(u.step, u.name())
-			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err})
-		case w != nil && w.failure != nil:
-			e.Attempt, e.Reason, e.Error = 0, r.s.failedBefore(u.step, u.name()), w.failure
-			r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(res.attempts), Error: w.failure})
-			res.state = sdk.Skipped
-		default:
-			e.Attempt, e.Reason = 0, r.skipReason(u, w)
-			res.state = sdk.Skipped
-		}
-		r.add(e)
+		r.skipped(c, u, w, e)
 	case sdk.Failed:
-		e.Type = EventFailed
-		if !r.counted(u) {
-			if err := r.instancesFailed(u); err != nil {
-				c.err, e.Error = err, err
-			} else { // putting them together failed
-				r.failures = append(r.failures, Failure{Step: e.Step, Error: c.err})
-			}
-		} else {
-			r.counts.Failed++
-			f := Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err}
-			if c.err.Class == sdk.ClassInvalidInput && c.err.Path != "" {
-				f.Place = r.s.f.wf.InputPlace(int(i), c.err.Path)
-				if !f.Place.IsZero() {
-					e.Place = &f.Place
-				}
-			}
-			if c.err.Code == codeNoInstance { // all steps in a sub-workflow that is a loop lack it: that is one failure
-				f.Step = hcl.InstanceAddress(r.s.loopAddress(i, u.depth()+1), u.name())
-			}
-			if c.err.Code != codeNoInstance || !slices.ContainsFunc(r.failures, func(x Failure) bool { return x.Step == f.Step && x.Error.Code == codeNoInstance }) {
-				r.failures = append(r.failures, f)
-			}
-		}
-		*res = result{state: sdk.Failed, err: c.err, attempts: c.attempt}
-		if f := r.fan(u); f != nil {
-			res.facets = f.facets()
-		}
-		r.add(e)
+		r.failed(c, u, e)
 	case sdk.Cancelled:
-		if f := r.fan(u); f != nil && f.left > 0 && c.err == nil {
-			*res = result{} // only instances of it were asked for, and it is none
-			break
-		}
-		if r.counted(u) {
-			r.counts.Cancelled++
-		}
-		e.Type = EventCancelled
-		*res = result{state: sdk.Cancelled, err: c.err, attempts: c.attempt}
-		r.add(e)
+		r.wasCancelled(c, u, e)
 	}
 	delete(r.working, c.node)
 	if u.among != nil {
 		return
 	}
-	r.drop(i)
-	for _, up := range r.s.f.graph.Upstream(i) {
+	r.drop(u.step)
+	for _, up := range r.s.f.graph.Upstream(u.step) {
 		r.consumers[up]--
 		r.drop(up)
 	}
+}
+
+// retries notes a failed attempt that another one follows. e is the event as far as
+// it is the same for every state, here and in the functions below.
+func (r *run) retries(c command, w *work, e Event) {
+	e.Type, e.Delay = EventAttemptFailed, c.after
+	if w != nil {
+		r.slowed(w, c.err, c.after)
+	}
+	if c.which > 0 {
+		e.Reason = "falls back to " + r.fallbackName(r.unit(c.node).step, int(c.which)-1)
+	}
+	if c.err.Code == CodeCircuitOpen {
+		e.Type, e.Attempt = EventBypassed, 0
+	}
+	delete(r.working, c.node)
+	r.add(e)
+}
+
+func (r *run) succeeded(u unit, w *work, e Event) {
+	if w.reused != nil {
+		r.reused(u, w.reused, true)
+		return
+	}
+	switch {
+	case w.supplied:
+		e.Reason = suppliedReason
+		r.counts.Supplied++
+	case r.counted(u):
+		r.counts.Ran++
+	}
+	res := r.result(u)
+	e.Type, e.Checkpoint, e.Seq = EventSucceeded, res.id, res.seq
+	if f := r.fan(u); f != nil {
+		e.Instances = len(f.in)
+	}
+	if rec := w.record; rec != nil && rec.Degraded {
+		e.Degraded, e.Error = true, rec.Context.Error
+	}
+	r.answered(u, res)
+	r.add(e)
+}
+
+func (r *run) skipped(c command, u unit, w *work, e Event) {
+	if r.counted(u) {
+		r.counts.Skipped++
+	}
+	res := r.result(u)
+	e.Type = EventSkipped
+	switch {
+	case c.err != nil:
+		e.Reason = "failed, and " + r.s.excuse(u.step, u.name())
+		r.skips = append(r.skips, Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err})
+	case w != nil && w.failure != nil:
+		e.Attempt, e.Reason, e.Error = 0, r.s.failedBefore(u.step, u.name()), w.failure
+		r.skips = append(r.skips, Failure{Step: e.Step, Attempts: int(res.attempts), Error: w.failure})
+		res.state = sdk.Skipped
+	default:
+		e.Attempt, e.Reason = 0, r.skipReason(u, w)
+		res.state = sdk.Skipped
+	}
+	r.add(e)
+}
+
+func (r *run) failed(c command, u unit, e Event) {
+	e.Type = EventFailed
+	if r.counted(u) {
+		r.counts.Failed++
+		r.failure(c, u, &e)
+	} else if err := r.instancesFailed(u); err != nil {
+		c.err, e.Error = err, err
+	} else { // putting them together failed
+		r.failures = append(r.failures, Failure{Step: e.Step, Error: c.err})
+	}
+	res := r.result(u)
+	*res = result{state: sdk.Failed, err: c.err, attempts: c.attempt}
+	if f := r.fan(u); f != nil {
+		res.facets = f.facets()
+	}
+	r.add(e)
+}
+
+// failure adds what failed to the failures of the run, with the place of an input that
+// was refused.
+func (r *run) failure(c command, u unit, e *Event) {
+	f := Failure{Step: e.Step, Attempts: e.Attempt, Error: c.err}
+	if c.err.Class == sdk.ClassInvalidInput && c.err.Path != "" {
+		f.Place = r.s.f.wf.InputPlace(int(u.step), c.err.Path)
+		if !f.Place.IsZero() {
+			e.Place = &f.Place
+		}
+	}
+	if c.err.Code == codeNoInstance { // all steps in a sub-workflow that is a loop lack it: that is one failure
+		f.Step = hcl.InstanceAddress(r.s.loopAddress(u.step, u.depth()+1), u.name())
+		if slices.ContainsFunc(r.failures, func(x Failure) bool { return x.Step == f.Step && x.Error.Code == codeNoInstance }) {
+			return
+		}
+	}
+	r.failures = append(r.failures, f)
+}
+
+func (r *run) wasCancelled(c command, u unit, e Event) {
+	res := r.result(u)
+	if f := r.fan(u); f != nil && f.left > 0 && c.err == nil {
+		*res = result{} // only instances of it were asked for, and it is none
+		return
+	}
+	if r.counted(u) {
+		r.counts.Cancelled++
+	}
+	e.Type = EventCancelled
+	*res = result{state: sdk.Cancelled, err: c.err, attempts: c.attempt}
+	r.add(e)
 }
 
 // fallbackName is what answers when step i falls back to its k-th fallback.

@@ -156,43 +156,59 @@ func (r *run) refs(w *work) []recovery.Ref {
 // decide evaluates `when`, looks the step up and evaluates its input; false
 // says that nothing is left to run.
 func (r *run) decide(w *work) (goOn bool) {
-	s, st := r.s, r.step(w)
 	up := r.upstream(w.unit)
 	w.scope = hcl.Scope{Up: up.result, Attempt: int(w.attempt), LastError: w.lastErr}
-	if w.unit.among != nil {
-		var err error
-		if w.each, err = r.each(w.unit); err != nil {
-			w.fatal = err
-			return false
-		}
-		w.in, w.scope.Each = w.unit.among.in[w.inst], w.each
-		if w.in.Paired && !r.collects(w.unit) {
-			var diags hcl.Diagnostics
-			w.in.Each, diags = s.eval.EachIdentity(int(w.step), w.each)
-			if !w.evaluated(nil, diags) {
-				return false
-			}
-		}
+	return r.placeInLoops(w) && r.condition(w, up) && r.lookUp(w, up) && r.mayStart(w, up)
+}
+
+// placeInLoops says which instance w is; false if that cannot be said.
+func (r *run) placeInLoops(w *work) bool {
+	if w.unit.among == nil {
+		return true
 	}
-	refs := r.refs(w)
-	if st.HasWhen && st.WhenDepth == w.depth() && !*r.met(w.unit) {
-		yes, diags := s.eval.When(int(w.step), w.scope)
-		if !w.evaluated(up, diags) {
-			return false
-		}
-		if !yes {
-			w.lineage = r.lineage(refs[:st.WhenFacets], w.unit)
-			w.end, w.key = endSkipped, s.plan.WhenKey(w.step, r.eachDigest(w), w.lineage)
-			w.record = r.newRecord(w)
-			w.record.Outcome, w.record.Local = checkpoint.SkippedCondition, s.defs[w.step].When
-			return false
-		}
-		if w.turn == turnWhen {
-			w.end = endCondition
-			return false
-		}
+	var err error
+	if w.each, err = r.each(w.unit); err != nil {
+		w.fatal = err
+		return false
 	}
-	w.lineage = r.lineage(refs, w.unit)
+	w.in, w.scope.Each = w.unit.among.in[w.inst], w.each
+	if w.in.Paired && !r.collects(w.unit) {
+		var diags hcl.Diagnostics
+		w.in.Each, diags = r.s.eval.EachIdentity(int(w.step), w.each)
+		return w.evaluated(nil, diags)
+	}
+	return true
+}
+
+// condition evaluates `when`; false if w ends with that.
+func (r *run) condition(w *work, up *upstream) bool {
+	s, st := r.s, r.step(w)
+	if !st.HasWhen || st.WhenDepth != w.depth() || *r.met(w.unit) {
+		return true
+	}
+	yes, diags := s.eval.When(int(w.step), w.scope)
+	if !w.evaluated(up, diags) {
+		return false
+	}
+	if !yes {
+		w.lineage = r.lineage(r.refs(w)[:st.WhenFacets], w.unit)
+		w.end, w.key = endSkipped, s.plan.WhenKey(w.step, r.eachDigest(w), w.lineage)
+		w.record = r.newRecord(w)
+		w.record.Outcome, w.record.Local = checkpoint.SkippedCondition, s.defs[w.step].When
+		return false
+	}
+	if w.turn == turnWhen {
+		w.end = endCondition
+		return false
+	}
+	return true
+}
+
+// lookUp takes the record of w, under its plan key or that of an equal computation, and
+// evaluates the input on the way; false if w ends with that.
+func (r *run) lookUp(w *work, up *upstream) bool {
+	s, st := r.s, r.step(w)
+	w.lineage = r.lineage(r.refs(w), w.unit)
 	res := r.resolve(w)
 	w.key = res.Key
 	if res.Head != nil && !res.Judge {
@@ -221,27 +237,34 @@ func (r *run) decide(w *work) (goOn bool) {
 	if res.Judge && (r.holdsStill(w, res.Head) || w.err != nil) {
 		return false
 	}
-	if !res.Run && !res.Judge {
-		h := r.equal(w)
-		if j := s.defs[w.step].Judge; h != nil && j != nil && h.Judged != *j { // others have judged it
-			if r.holdsStill(w, h) {
-				return false
-			}
-			h = nil
+	return res.Run || res.Judge || !r.takesEqual(w) && w.fatal == nil && w.err == nil
+}
+
+// takesEqual takes the record of an equal computation, if one holds before the
+// postconditions.
+func (r *run) takesEqual(w *work) bool {
+	h := r.equal(w)
+	if j := r.s.defs[w.step].Judge; h != nil && j != nil && h.Judged != *j { // others have judged it
+		if r.holdsStill(w, h) {
+			return true
 		}
-		if h != nil && r.readable(w, h) {
-			w.end, w.reused, w.hit = endResult, h, true
-			w.record = r.newRecord(w)
-			if h.Step != st.address {
-				w.record.Context.ReusedFrom = h.Step
-			}
-			return false
-		}
-		if w.fatal != nil {
-			return false
-		}
+		h = nil
 	}
-	// Only what is not reused takes up what an earlier attempt may have done.
+	if h == nil || !r.readable(w, h) {
+		return false
+	}
+	w.end, w.reused, w.hit = endResult, h, true
+	w.record = r.newRecord(w)
+	if h.Step != r.step(w).address {
+		w.record.Context.ReusedFrom = h.Step
+	}
+	return true
+}
+
+// mayStart: nothing stands against an attempt of w, whose effect, secrets and undo are
+// known then. Only what is not reused takes up what an earlier attempt may have done.
+func (r *run) mayStart(w *work, up *upstream) bool {
+	st := r.step(w)
 	if err := r.effect(w, st); err != nil {
 		w.failed(err)
 		return false
@@ -252,7 +275,7 @@ func (r *run) decide(w *work) (goOn bool) {
 	if st.Preconditions > 0 {
 		scope := w.scope
 		scope.Input = w.input
-		message, diags := s.eval.Precondition(int(w.step), scope)
+		message, diags := r.s.eval.Precondition(int(w.step), scope)
 		if !w.evaluated(up, diags) {
 			return false
 		}

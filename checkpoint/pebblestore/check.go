@@ -326,6 +326,12 @@ func (c *check) outputs(tenant string, refs map[checkpoint.Seq]checkpoint.DataRe
 	for seq := range refs {
 		c.damage(Damage{Tenant: tenant, What: "output", Seq: seq, Cause: checkpoint.ErrNotFound})
 	}
+	return c.blobFiles(tenant, needed, links)
+}
+
+// blobFiles reads the files of a tenant and says which of those that outputs and blobs
+// name are missing or damaged.
+func (c *check) blobFiles(tenant string, needed map[sdk.Digest]checkpoint.DataRef, links map[sdk.Digest]link) error {
 	seen := map[sdk.Digest]bool{}
 	err := c.s.blobs.each(tenant, func(f blobFile) error {
 		c.h.Files++
@@ -350,10 +356,10 @@ func (c *check) outputs(tenant string, refs map[checkpoint.Seq]checkpoint.DataRe
 		}
 		return context.Cause(c.ctx)
 	})
+	if err != nil {
+		return err // not all files were seen
+	}
 	for name, l := range links {
-		if err != nil {
-			break // not all files were seen
-		}
 		if _, large := needed[name]; seen[name] || large {
 			continue
 		}
@@ -364,16 +370,13 @@ func (c *check) outputs(tenant string, refs map[checkpoint.Seq]checkpoint.DataRe
 		c.damage(Damage{Tenant: tenant, What: "file", Seq: l.seq, File: file, Cause: checkpoint.ErrNotFound})
 	}
 	for _, ref := range needed {
-		if err != nil {
-			break // not all files were seen
-		}
 		_, file, err := c.s.blobs.path(blobKey{tenant, ref.SHA256})
 		if err != nil {
 			return err
 		}
 		c.damage(Damage{Tenant: tenant, What: "file", Seq: ref.Seq, File: file, Cause: checkpoint.ErrNotFound})
 	}
-	return err
+	return nil
 }
 
 // link is a blob that the output of a record refers to.

@@ -126,90 +126,110 @@ func parseDays(flag, s string) (time.Duration, error) {
 
 // sumUp adds up what the events since a time say.
 func sumUp(ss []*story, workflow string, since time.Time) *stats {
-	st := &stats{Type: "stats", Workflow: workflow, Since: since, Statuses: map[checkpoint.RunStatus]int{}, Classes: map[string]int{}, Steps: []*stepStats{}, Hours: []hourStats{}, Days: []dayStats{}}
-	type key struct{ workflow, step string }
-	steps, hours, days := map[key]*stepStats{}, map[int]*hourStats{}, map[string]*dayStats{}
+	t := summing{
+		st:    &stats{Type: "stats", Workflow: workflow, Since: since, Statuses: map[checkpoint.RunStatus]int{}, Classes: map[string]int{}, Steps: []*stepStats{}, Hours: []hourStats{}, Days: []dayStats{}},
+		steps: map[stepName]*stepStats{}, hours: map[int]*hourStats{}, days: map[string]*dayStats{},
+	}
 	for _, s := range ss {
-		if workflow != "" && s.Workflow != workflow {
-			continue
-		}
-		seen, parts := false, 0
-		for i := range s.Events {
-			e := &s.Events[i]
-			if e.Type == host.EventRunStarted {
-				parts++
-			}
-			if e.Time.Before(since) {
-				continue
-			}
-			local := e.Time.Local()
-			day := at(days, local.Format(time.DateOnly), func(d string) *dayStats { return &dayStats{Day: d} })
-			if !seen {
-				seen = true
-				st.Runs++
-				day.Runs++
-			}
-			if e.Type == host.EventRunEnded {
-				st.Saved += e.Saved
-				st.SavedToken += e.SavedTokens
-				st.SavedCost = st.SavedCost.Plus(e.SavedCost)
-			}
-			if e.Step == "" {
-				continue
-			}
-			step := at(steps, key{s.Workflow, stepOf(e.Step)}, func(k key) *stepStats {
-				return &stepStats{Workflow: k.workflow, Step: k.step, Classes: map[string]int{}}
-			})
-			if e.Type == host.EventReused {
-				step.Reused++
-			}
-			class, ended := attemptEnd(e)
-			if !ended || e.Error != nil && e.Error.Code == host.CodeInstancesFailed {
-				continue
-			}
-			hour := at(hours, local.Hour(), func(h int) *hourStats { return &hourStats{Hour: h} })
-			for _, n := range []*int{&st.Attempts, &step.Attempts, &hour.Attempts, &day.Attempts} {
-				*n++
-			}
-			st.Took += e.Took
-			step.Took += e.Took
-			for _, u := range e.Usage {
-				st.Tokens += u.InputTokens + u.OutputTokens
-			}
-			st.Cost = st.Cost.Plus(e.Cost)
-			if class == "" {
-				step.Succeeded++
-				step.Worst = max(step.Worst, e.Attempt)
-				if e.Attempt > 1 {
-					step.Retried++
-				}
-				continue
-			}
-			for _, n := range []*int{&st.Failed, &step.Failed, &hour.Failed, &day.Failed} {
-				*n++
-			}
-			st.Classes[class]++
-			step.Classes[class]++
-		}
-		if !seen {
-			continue
-		}
-		st.Statuses[s.Status]++
-		if s.Status == checkpoint.RunSucceeded && parts > 1 {
-			st.Recovered++
-			st.Continued += parts - 1
+		if workflow == "" || s.Workflow == workflow {
+			t.run(s)
 		}
 	}
-	st.Steps = slices.SortedFunc(maps.Values(steps), func(a, b *stepStats) int {
+	st := t.st
+	st.Steps = slices.SortedFunc(maps.Values(t.steps), func(a, b *stepStats) int {
 		return cmp.Or(b.Failed-a.Failed, strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Step, b.Step))
 	})
-	for _, h := range sortedKeys(hours) {
-		st.Hours = append(st.Hours, *hours[h])
+	for _, h := range sortedKeys(t.hours) {
+		st.Hours = append(st.Hours, *t.hours[h])
 	}
-	for _, d := range sortedKeys(days) {
-		st.Days = append(st.Days, *days[d])
+	for _, d := range sortedKeys(t.days) {
+		st.Days = append(st.Days, *t.days[d])
 	}
 	return st
+}
+
+// summing is stats while they are counted.
+type summing struct {
+	st    *stats
+	steps map[stepName]*stepStats
+	hours map[int]*hourStats
+	days  map[string]*dayStats
+}
+
+type stepName struct{ workflow, step string }
+
+// run counts a run, of which something happened since then.
+func (t *summing) run(s *story) {
+	seen, parts := false, 0
+	for i := range s.Events {
+		e := &s.Events[i]
+		if e.Type == host.EventRunStarted {
+			parts++
+		}
+		if e.Time.Before(t.st.Since) {
+			continue
+		}
+		day := at(t.days, e.Time.Local().Format(time.DateOnly), func(d string) *dayStats { return &dayStats{Day: d} })
+		if !seen {
+			seen = true
+			t.st.Runs++
+			day.Runs++
+		}
+		t.event(s.Workflow, e, day)
+	}
+	if !seen {
+		return
+	}
+	t.st.Statuses[s.Status]++
+	if s.Status == checkpoint.RunSucceeded && parts > 1 {
+		t.st.Recovered++
+		t.st.Continued += parts - 1
+	}
+}
+
+func (t *summing) event(workflow string, e *host.Event, day *dayStats) {
+	st := t.st
+	if e.Type == host.EventRunEnded {
+		st.Saved += e.Saved
+		st.SavedToken += e.SavedTokens
+		st.SavedCost = st.SavedCost.Plus(e.SavedCost)
+	}
+	if e.Step == "" {
+		return
+	}
+	step := at(t.steps, stepName{workflow, stepOf(e.Step)}, func(k stepName) *stepStats {
+		return &stepStats{Workflow: k.workflow, Step: k.step, Classes: map[string]int{}}
+	})
+	if e.Type == host.EventReused {
+		step.Reused++
+	}
+	class, ended := attemptEnd(e)
+	if !ended || e.Error != nil && e.Error.Code == host.CodeInstancesFailed {
+		return
+	}
+	hour := at(t.hours, e.Time.Local().Hour(), func(h int) *hourStats { return &hourStats{Hour: h} })
+	for _, n := range []*int{&st.Attempts, &step.Attempts, &hour.Attempts, &day.Attempts} {
+		*n++
+	}
+	st.Took += e.Took
+	step.Took += e.Took
+	for _, u := range e.Usage {
+		st.Tokens += u.InputTokens + u.OutputTokens
+	}
+	st.Cost = st.Cost.Plus(e.Cost)
+	if class == "" {
+		step.Succeeded++
+		step.Worst = max(step.Worst, e.Attempt)
+		if e.Attempt > 1 {
+			step.Retried++
+		}
+		return
+	}
+	for _, n := range []*int{&st.Failed, &step.Failed, &hour.Failed, &day.Failed} {
+		*n++
+	}
+	st.Classes[class]++
+	step.Classes[class]++
 }
 
 // attemptEnd says of an event whether an attempt ended with it, and the class
