@@ -184,7 +184,7 @@ func (r *run) fallBack(ctx context.Context, w *work) (json.RawMessage, *sdk.Erro
 	if err != nil {
 		return nil, fellThrough(w.lastErr, "and the earlier answer cannot be read: "+err.Error())
 	}
-	if err := s.f.types[stepTypeKey{st.Plugin, st.StepType}].schemas.output.check(out, sdk.ClassValidation, "the earlier answer"); err != nil {
+	if err := fits(s.f.types[stepTypeKey{st.Plugin, st.StepType}].schemas.output, out, sdk.ClassValidation, "the earlier answer"); err != nil {
 		return nil, fellThrough(w.lastErr, "and "+err.Message)
 	}
 	return out, nil
@@ -202,7 +202,7 @@ func fellThrough(err *sdk.Error, why string) *sdk.Error {
 
 // ask calls another step type on behalf of w.
 func (r *run) ask(ctx context.Context, w *work, use hcl.Use, input, identity json.RawMessage, what string) (json.RawMessage, *sdk.Error) {
-	if err := r.s.f.types[stepTypeKey{use.Plugin, use.StepType}].schemas.input.check(input, sdk.ClassInvalidInput, what, hidden(use)...); err != nil {
+	if err := fits(r.s.f.types[stepTypeKey{use.Plugin, use.StepType}].schemas.input, input, sdk.ClassInvalidInput, what, hidden(use)...); err != nil {
 		return nil, err
 	}
 	config, err := r.config(use.Plugin)

@@ -15,15 +15,16 @@ import (
 	"github.com/retrace-dev/engine/host/operation"
 	"github.com/retrace-dev/engine/recovery"
 	"github.com/retrace-dev/engine/sdk"
+	"github.com/retrace-dev/engine/sdk/jsonschema"
 )
 
 // Flow is a workflow with the artifacts of its plugins: all that can be known
 // without values. It is immutable.
 type Flow struct {
 	wf        *hcl.Workflow
-	artifacts []*loader.Artifact // by plugin
-	loaders   []loader.Loader    // by plugin: the one that opened the artifact
-	configs   []*schema          // by plugin: of its configuration
+	artifacts []*loader.Artifact   // by plugin
+	loaders   []loader.Loader      // by plugin: the one that opened the artifact
+	configs   []*jsonschema.Schema // by plugin: of its configuration
 	steps     []flowStep
 	types     map[stepTypeKey]*stepType // those that steps, fallbacks, checks, undos and actions use
 	ceilings  []grant                   // by plugin
@@ -118,7 +119,7 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 	for i := range wf.Actions {
 		diags = append(diags, f.checkStepType(wf.Actions[i].Use, sdk.EffectsNone, wf.Actions[i].Range)...)
 	}
-	f.configs = make([]*schema, len(wf.Plugins))
+	f.configs = make([]*jsonschema.Schema, len(wf.Plugins))
 	for i, a := range f.artifacts {
 		if a == nil || a.Manifest == nil {
 			continue

@@ -156,7 +156,7 @@ func (s *session) checkConfigs() (diags hcl.Diagnostics) {
 			continue
 		}
 		s.configs[p] = config
-		if err := c.check(config, sdk.ClassInvalidInput, "the config", s.f.wf.Plugins[p].Sensitive...); err != nil {
+		if err := fits(c, config, sdk.ClassInvalidInput, "the config", s.f.wf.Plugins[p].Sensitive...); err != nil {
 			diags = append(diags, hcl.Diagnostic{Code: "bad-config", Subject: s.f.wf.Plugins[p].Range,
 				Summary: fmt.Sprintf("The config of plugin %q cannot be used", s.f.wf.Plugins[p].Name), Detail: sentence(err.Message)})
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/retrace-dev/engine/hcl"
 	"github.com/retrace-dev/engine/host/loader"
 	"github.com/retrace-dev/engine/sdk"
+	"github.com/retrace-dev/engine/sdk/jsonschema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -109,7 +110,7 @@ func (k *fake) flow() *Flow {
 	if k.artifact != nil {
 		a = k.artifact
 	}
-	f := &Flow{wf: wf, artifacts: []*loader.Artifact{a}, loaders: []loader.Loader{k}, configs: make([]*schema, 1)}
+	f := &Flow{wf: wf, artifacts: []*loader.Artifact{a}, loaders: []loader.Loader{k}, configs: make([]*jsonschema.Schema, 1)}
 	st := &stepType{}
 	if k.paid {
 		st.Ops = []string{"http"}

@@ -84,7 +84,7 @@ func (s *session) give(set map[string]json.RawMessage) (err error) {
 			if err == nil {
 				err = s.eval.CheckOutput(int(i), v)
 			}
-			if bad := s.f.types[stepTypeKey{st.Plugin, st.StepType}].schemas.output.check(v, sdk.ClassValidation, "it"); err == nil && bad != nil {
+			if bad := fits(s.f.types[stepTypeKey{st.Plugin, st.StepType}].schemas.output, v, sdk.ClassValidation, "it"); err == nil && bad != nil {
 				err = bad
 			}
 			if err != nil {

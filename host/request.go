@@ -103,7 +103,7 @@ func (r *run) carryOut(ctx context.Context, q *request) (*sdk.Response, *sdk.Err
 	if err := kept.keep(ctx, resp.Output, ops.Holds); err != nil {
 		return nil, err
 	}
-	if err := r.s.f.types[stepTypeKey{q.use.Plugin, q.use.StepType}].schemas.output.check(resp.Output, sdk.ClassValidation, "the output", q.hidden()...); err != nil {
+	if err := fits(r.s.f.types[stepTypeKey{q.use.Plugin, q.use.StepType}].schemas.output, resp.Output, sdk.ClassValidation, "the output", q.hidden()...); err != nil {
 		return nil, err
 	}
 	return resp, nil
@@ -170,7 +170,7 @@ func (r *run) performOnce(ctx context.Context, o *outside, attempt int) (json.Ra
 		return nil, err
 	}
 	st := r.s.f.types[stepTypeKey{o.use.Plugin, o.use.StepType}]
-	if err := st.schemas.input.check(input, sdk.ClassInvalidInput, "the input", hidden(o.use)...); err != nil {
+	if err := fits(st.schemas.input, input, sdk.ClassInvalidInput, "the input", hidden(o.use)...); err != nil {
 		return nil, err
 	}
 	timeout := timeoutOf(o.timeout, &st.StepType)

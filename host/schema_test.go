@@ -22,7 +22,7 @@ func TestSchema(t *testing.T) {
 		`{"labels":[],"n~/":1e9999999}`: {"", "out of range"},
 		`{"labels":1,"labels":2}`:       {"", "duplicate key"},
 	} {
-		e := s.check(json.RawMessage(doc), sdk.ClassValidation, "the output")
+		e := fits(s, json.RawMessage(doc), sdk.ClassValidation, "the output")
 		switch {
 		case want.text == "" && e != nil:
 			t.Errorf("%s: %v", doc, e)

@@ -322,7 +322,7 @@ func (r *run) config(plugin int) (json.RawMessage, *sdk.Error) {
 	if diags.HasErrors() {
 		return nil, inputError(diags)
 	}
-	return config, s.f.configs[plugin].check(config, sdk.ClassInvalidInput, "the config", p.Sensitive...)
+	return config, fits(s.f.configs[plugin], config, sdk.ClassInvalidInput, "the config", p.Sensitive...)
 }
 
 // keyed is d as it may be stored where what it digests is sensitive.

@@ -543,7 +543,7 @@ func TestSchemaHidesSecrets(t *testing.T) {
 	}
 	input := json.RawMessage(`{"a/b":"hidden","plain":"shown"}`)
 	for _, hide := range [][]string{{"a/b"}, {""}} {
-		e := s.check(input, sdk.ClassInvalidInput, "the input", hide...)
+		e := fits(s, input, sdk.ClassInvalidInput, "the input", hide...)
 		if strings.Contains(e.Message, "hidden") || strings.Contains(e.Message, "shown") != (hide[0] != "") || !strings.Contains(e.Message, "at /a~1b") {
 			t.Errorf("%q hidden: %s", hide, e.Message)
 		}

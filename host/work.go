@@ -418,7 +418,7 @@ func (r *run) received(w *work, st *flowStep, up *upstream) bool {
 	if !w.evaluated(up, diags) {
 		return false
 	}
-	if err := r.s.f.types[stepTypeKey{st.Plugin, st.StepType}].schemas.input.check(input, sdk.ClassInvalidInput, "the input", st.Sensitive...); err != nil {
+	if err := fits(r.s.f.types[stepTypeKey{st.Plugin, st.StepType}].schemas.input, input, sdk.ClassInvalidInput, "the input", st.Sensitive...); err != nil {
 		w.failed(err)
 		return false
 	}

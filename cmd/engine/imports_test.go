@@ -17,9 +17,10 @@ const module = "github.com/retrace-dev/engine/"
 var imports = map[string][]string{
 	"sdk":                             {},
 	"sdk/schema":                      {},
+	"sdk/jsonschema":                  {"sdk"},
 	"sdk/wire":                        {"sdk"},
 	"sdk/serve":                       {"sdk", "sdk/wire"},
-	"sdk/steptest":                    {"sdk"},
+	"sdk/steptest":                    {"sdk", "sdk/jsonschema"},
 	"sdk/c":                           {},
 	"sdk/rust":                        {},
 	"sdk/assemblyscript":              {},
@@ -29,7 +30,7 @@ var imports = map[string][]string{
 	"plugins/exec":                    {"sdk"},
 	"plugins/http":                    {"sdk", "sdk/serve"},
 	"plugins/json":                    {"sdk", "sdk/serve"},
-	"plugins/llm":                     {"sdk", "sdk/serve"},
+	"plugins/llm":                     {"sdk", "sdk/serve", "sdk/jsonschema"},
 	"plugins/llm/fault":               {},
 	"plugins/template":                {"sdk", "sdk/serve"},
 	"plugins/text":                    {"sdk", "sdk/serve", "plugins/text/prose"},
@@ -46,7 +47,7 @@ var imports = map[string][]string{
 	"host/subprocess":                 {"sdk", "sdk/wire", "host/loader", "host/subprocess/internal/runner"},
 	"host/subprocess/internal/runner": {},
 	"host/loader/loadertest":          {"sdk", "host/loader"},
-	"host":                            {"hcl", "recovery", "checkpoint", "sdk", "host/loader", "host/operation"},
+	"host":                            {"hcl", "recovery", "checkpoint", "sdk", "sdk/jsonschema", "host/loader", "host/operation"},
 	"cmd/engine":                      {"*"},
 }
 
@@ -62,6 +63,7 @@ var owners = map[string][]string{
 	"github.com/spf13/":              {"cmd/engine"},
 	"code.dny.dev/ssrf":              {"host/operation"},
 	"github.com/itchyny/gojq":        {"plugins/json"},
+	"github.com/santhosh-tekuri/":    {"sdk/jsonschema"},
 }
 
 type listed struct {

@@ -6,17 +6,18 @@ import (
 	"strings"
 
 	"github.com/retrace-dev/engine/sdk"
+	"github.com/retrace-dev/engine/sdk/jsonschema"
 )
 
 // details go with every error about an answer. An attempt that asks again is
 // given them as last_error.details.
 type details struct {
-	Answer       *string   `json:"answer,omitempty"` // byte for byte
-	FinishReason string    `json:"finish_reason,omitempty"`
-	Model        string    `json:"model,omitempty"` // that answered
-	RequestID    string    `json:"request_id,omitempty"`
-	Status       int       `json:"status,omitempty"` // of HTTP
-	Mistakes     []mistake `json:"mistakes,omitempty"`
+	Answer       *string              `json:"answer,omitempty"` // byte for byte
+	FinishReason string               `json:"finish_reason,omitempty"`
+	Model        string               `json:"model,omitempty"` // that answered
+	RequestID    string               `json:"request_id,omitempty"`
+	Status       int                  `json:"status,omitempty"` // of HTTP
+	Mistakes     []jsonschema.Mistake `json:"mistakes,omitempty"`
 }
 
 func (d details) encode() json.RawMessage {
@@ -28,7 +29,7 @@ func (d details) encode() json.RawMessage {
 }
 
 // about is an error about an answer.
-func (a *answer) about(e *sdk.Error, mistakes ...mistake) *sdk.Error {
+func (a *answer) about(e *sdk.Error, mistakes ...jsonschema.Mistake) *sdk.Error {
 	text := a.text.String()
 	e.Details = details{Answer: &text, FinishReason: a.finish, Model: a.model, RequestID: a.id, Mistakes: mistakes}.encode()
 	return e
@@ -55,9 +56,13 @@ func (q *question) judge(c *config, a *answer) *sdk.Error {
 	}
 	value := []byte(unfenced(text))
 	if err := sdk.CheckJSON(value); err != nil {
-		return a.about(&sdk.Error{Class: sdk.ClassValidation, Code: "json", Message: fmt.Sprintf("the answer is not one JSON value: %v%s", err, sdk.Seen(value))}, mistake{Message: err.Error()})
+		return a.about(&sdk.Error{Class: sdk.ClassValidation, Code: "json", Message: fmt.Sprintf("the answer is not one JSON value: %v%s", err, sdk.Seen(value))}, jsonschema.Mistake{Message: err.Error()})
 	}
-	if ms := q.schema.check(value); len(ms) > 0 {
+	ms, err := q.schema.Check(value)
+	if err != nil {
+		ms = []jsonschema.Mistake{{Message: err.Error()}}
+	}
+	if len(ms) > 0 {
 		return a.about(&sdk.Error{Class: sdk.ClassValidation, Code: "schema", Message: "the answer does not fit the schema: " + list(ms)}, ms...)
 	}
 	a.json = value
@@ -134,7 +139,7 @@ func unfenced(text string) string {
 // mostTold is how many mistakes a message names; the details have all.
 const mostTold = 10
 
-func list(ms []mistake) string {
+func list(ms []jsonschema.Mistake) string {
 	var b strings.Builder
 	for i, m := range ms {
 		if i == mostTold {

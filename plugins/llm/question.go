@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrace-dev/engine/sdk"
+	"github.com/retrace-dev/engine/sdk/jsonschema"
 )
 
 // question is the input of chat.
@@ -38,7 +39,7 @@ type question struct {
 	LastError *lastError `json:"last_error"` // what was wrong with the attempt before
 	Previous  *string    `json:"previous"`   // its answer; defaults to the one in last_error's details
 
-	schema   *schema
+	schema   *jsonschema.Schema
 	warnings []sdk.Warning
 }
 
@@ -178,7 +179,7 @@ func parseQuestion(ctx context.Context, host sdk.Host, c *config, input json.Raw
 
 func (q *question) check() error {
 	if given(q.Schema) {
-		s, err := compileSchema(q.Schema)
+		s, err := jsonschema.Compile(q.Schema, jsonschema.Options{Formats: true})
 		if err != nil {
 			return invalid("/schema", "the schema cannot be used: %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/retrace-dev/engine/sdk"
+	"github.com/retrace-dev/engine/sdk/jsonschema"
 )
 
 // Options say what is known of the step. The zero value checks little.
@@ -108,7 +109,7 @@ type checker struct {
 	step    sdk.Step
 	o       Options
 	base    sdk.Request // what requests hold where it matters
-	output  *schema
+	output  *jsonschema.Schema
 	results []Result
 }
 
@@ -118,25 +119,38 @@ func (c *checker) check(name string, f func() error) {
 
 // manifest wants schemas that can be read, and examples that fit them.
 func (c *checker) manifest() error {
-	input, err := compile(c.o.Spec.Input)
+	input, err := jsonschema.Compile(c.o.Spec.Input, jsonschema.Options{})
 	if err != nil {
 		return fmt.Errorf("input schema: %w", err)
 	}
-	if c.output, err = compile(c.o.Spec.Output); err != nil {
+	if c.output, err = jsonschema.Compile(c.o.Spec.Output, jsonschema.Options{}); err != nil {
 		return fmt.Errorf("output schema: %w", err)
 	}
 	for i, e := range c.o.Spec.Examples {
-		if err := input.check(e.Input); err != nil {
+		if err := fits(input, e.Input); err != nil {
 			return fmt.Errorf("the input of example %d: %w", i, err)
 		}
 		if e.Output == nil {
 			continue
 		}
-		if err := c.output.check(e.Output); err != nil {
+		if err := fits(c.output, e.Output); err != nil {
 			return fmt.Errorf("the output of example %d: %w", i, err)
 		}
 	}
 	return nil
+}
+
+// fits says every place of a text that does not fit a schema.
+func fits(s *jsonschema.Schema, text json.RawMessage) error {
+	ms, err := s.Check(text)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(ms))
+	for i, m := range ms {
+		errs[i] = fmt.Errorf("at %q: %s", m.Path, m.Message)
+	}
+	return errors.Join(errs...)
 }
 
 // run is an attempt whose failure is an error, and whose output fits the
@@ -149,7 +163,7 @@ func (c *checker) run(ctx context.Context, input json.RawMessage) (*sdk.Response
 	case r.Error != nil:
 		return nil, r.Error
 	}
-	if err := c.output.check(r.Output); err != nil {
+	if err := fits(c.output, r.Output); err != nil {
 		return nil, fmt.Errorf("output %s: %w", r.Output, err)
 	}
 	return r, nil
