@@ -22,6 +22,17 @@ func outcomeUnknown(address, seen string) *sdk.Error {
 		"outcome unknown: did it happen? %s. Give its answer with --set %s=@value.json if it did, or add --rerun %s if it did not", seen, quoted(address), quoted(address))}
 }
 
+// answerLost is why a step that must happen once does not start although its answer is
+// needed: it has happened.
+func answerLost(address string, h *checkpoint.Head) *sdk.Error {
+	which := ""
+	if h != nil {
+		which = fmt.Sprintf(" (%s of run %s)", h.ID, h.Run)
+	}
+	return &sdk.Error{Class: sdk.ClassInternal, Code: CodeOutcomeUnknown, Message: fmt.Sprintf(
+		"it has happened, but its stored output%s cannot be read any more, and what is below needs it. It is not done again for that: give its answer with --set %s=@value.json, or add --rerun %s to do it again", which, quoted(address), quoted(address))}
+}
+
 // notSeen says of an intent that its attempt began, and how it was called if that
 // is not the address.
 func notSeen(address string, in *checkpoint.Intent) string {
@@ -331,6 +342,8 @@ func (s *session) block() {
 		}
 		if in := cmp.Or(s.past.open[st.address], s.past.reshaped[st.address]); in != nil && st.effects == sdk.EffectsOnce {
 			s.blocked[i] = outcomeUnknown(st.address, notSeen(st.address, in))
+		} else if why := s.plan.Step(i).Reason; st.effects == sdk.EffectsOnce && (why.Why == recovery.WhyHusk || why.Why == recovery.WhyLost) {
+			s.blocked[i] = answerLost(st.address, why.Head)
 		} else if s.h.o.Behind && st.effects.Changes() {
 			s.blocked[i] = outcomeUnknown(st.address, "the store has lost records that were known to be durable, perhaps this one")
 		}

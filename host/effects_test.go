@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/retrace-dev/engine/checkpoint"
@@ -169,5 +170,61 @@ func TestKeyOutlivesRenamesAndRebuilds(t *testing.T) {
 	k.steps[1].name = "other"
 	if res := k.mustApply(Options{Store: store}); res.Run.Status != checkpoint.RunSucceeded || k.count("other") != 0 {
 		t.Errorf("%s, the renamed step ran %d times", res.Run.Status, k.count("other"))
+	}
+}
+
+// TestWhatHappenedOnceIsNotDoneForItsAnswer: a step that must happen once and whose
+// answer was lost waits for a person, however its record is found; one that may be
+// repeated is, under its key.
+func TestWhatHappenedOnceIsNotDoneForItsAnswer(t *testing.T) {
+	t.Parallel()
+	const below = "\noutput \"more\" { value = 1 }\nstep \"more\" {\n uses = plugin.p.echo\n input = { v = [step.x.output, 1] }\n}\n"
+	for name, c := range map[string]struct {
+		before, after string
+		calls, again  []string
+		lost          string
+	}{
+		"as it was": {one(`"v"`, "effects = \"once\"\n"), one(`"v"`, "effects = \"once\"\n") + below,
+			nil, []string{"below", "more", "x"}, "step.x"},
+		"under another plan key": {one(`"v"`, "effects = \"once\"\n"), one(`lower("v")`, "effects = \"once\"\n") + below,
+			nil, []string{"below", "more", "x"}, "step.x"},
+		"an instance": {over(`["a", "b"]`, "effects = \"once\"\n"), over(`["b", "a"]`, "effects = \"once\"\n"),
+			nil, nil, `step.x[`},
+		"reuse = always": {one(`"v"`, "effects = \"once\"\ncheckpoint {\n reuse = \"always\"\n}\n"), one(`lower("v")`, "effects = \"once\"\ncheckpoint {\n reuse = \"always\"\n}\n") + below,
+			nil, []string{"below", "more", "x"}, "step.x"},
+		"one that may be repeated": {one(`"v"`, "effects = \"write\"\n"), one(`lower("v")`, "effects = \"write\"\n") + below,
+			[]string{"below", "more", "x"}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			store := &lossy{MemoryStore: checkpoint.NewMemoryStore()}
+			s.store = store
+			s.succeeds(c.before)
+			s.called()
+			store.lose = true
+			status := checkpoint.RunFailed
+			if c.lost == "" {
+				status = checkpoint.RunSucceeded
+			}
+			for range 2 { // that it was refused once settles nothing
+				res := s.apply(c.after, status)
+				s.wantCalls("its answer is lost", c.calls...)
+				if c.lost == "" {
+					if keys := s.keys["x"]; keys[0] != keys[1] {
+						t.Errorf("repeated under another key: %q", keys)
+					}
+					return
+				}
+				if f := res.Failures[0]; !strings.HasPrefix(f.Step, c.lost) || f.Error.Code != CodeOutcomeUnknown || !strings.Contains(f.Error.Message, "it has happened, but its stored output") {
+					t.Errorf("%s: %+v", f.Step, f.Error)
+				}
+			}
+			if c.again == nil {
+				return
+			}
+			s.succeeds(c.after, "x")
+			s.wantCalls("a person has asked for it", c.again...)
+		})
 	}
 }

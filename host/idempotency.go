@@ -47,6 +47,17 @@ func (h *held) taken(at effectAt) string {
 	return h.own[at]
 }
 
+// happened is the record of what w is about to do under its idempotency key, or says
+// that there is one, when that has been done, nobody has asked for it to be done anew,
+// and its output cannot be had: else w would not have come so far.
+func (r *run) happened(w *work) (h *checkpoint.Head, yes bool) {
+	h = r.s.past.spent[w.idem]
+	if h != nil && h.Content == w.content && r.s.plan.Counts(w.step, h) {
+		return h, true
+	}
+	return nil, w.lost
+}
+
 // effect settles what attempt w does to the world: the idempotency key. It is that of
 // an attempt with this effect that was interrupted, if there is one: its own, else
 // that of a step or instance which does not take it up itself. The error says that the

@@ -277,7 +277,7 @@ func (s *session) verify(ctx context.Context) (again bool, err error) {
 		_, err := h.o.Store.Data(ctx, h.o.Tenant, p.Head.Data)
 		switch {
 		case lost(err):
-			h.o.Logger.Warn("checkpoint cannot be used, the step runs again", "step", s.f.steps[i].address, "checkpoint", p.Head.ID, "cause", err)
+			h.o.Logger.Warn("the output of a checkpoint cannot be read", "step", s.f.steps[i].address, "checkpoint", p.Head.ID, "cause", err)
 			s.options.Lost[p.Head.Data.Seq] = true
 			again = true
 		case err != nil:

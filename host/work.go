@@ -46,6 +46,7 @@ type work struct {
 	inputs   sdk.Digest
 	members  []checkpoint.Member // of inputs
 	reason   string
+	lost     bool // it has a record whose output cannot be had
 	effect   checkpoint.Fingerprint
 	idem     string // idempotency key
 
@@ -224,6 +225,7 @@ func (r *run) lookUp(w *work, up *upstream) bool {
 		}
 		res = recovery.Resolution{Key: res.Key, Run: true, Why: recovery.WhyLost, Due: res.Head}
 	}
+	w.lost = res.Run && (res.Why == recovery.WhyLost || res.Why == recovery.WhyHusk)
 	if w.attempt == r.tried(w.unit)+1 {
 		w.reason = r.why(w, &res)
 	}
@@ -250,7 +252,10 @@ func (r *run) takesEqual(w *work) bool {
 		}
 		h = nil
 	}
-	if h == nil || !r.readable(w, h) {
+	if h == nil {
+		return false
+	}
+	if w.lost = !r.readable(w, h); w.lost {
 		return false
 	}
 	w.end, w.reused, w.hit = endResult, h, true
@@ -268,6 +273,12 @@ func (r *run) mayStart(w *work, up *upstream) bool {
 	if err := r.effect(w, st); err != nil {
 		w.failed(err)
 		return false
+	}
+	if st.effects == sdk.EffectsOnce {
+		if h, yes := r.happened(w); yes {
+			w.failed(answerLost(r.address(w.unit), h))
+			return false
+		}
 	}
 	if w.input == nil && !r.secretInput(w, st, up) {
 		return false
@@ -322,7 +333,7 @@ func (r *run) readable(w *work, h *checkpoint.Head) bool {
 	}
 	switch {
 	case lost(err):
-		r.h.o.Logger.Warn("checkpoint cannot be used, the step runs again", "step", r.address(w.unit), "checkpoint", h.ID, "cause", err)
+		r.h.o.Logger.Warn("the output of a checkpoint cannot be read", "step", r.address(w.unit), "checkpoint", h.ID, "cause", err)
 		return false
 	case err != nil:
 		w.fatal = &storeError{err}

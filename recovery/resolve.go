@@ -93,8 +93,13 @@ func (p *Plan) ResolveInstance(i int32, in Instance, lineage []sdk.Digest) Resol
 // Usable reports whether h, a record under a key of step i, holds an answer that may
 // be taken, or judged anew.
 func (p *Plan) Usable(i int32, h *checkpoint.Head) bool {
+	return p.Counts(i, h) && p.hasData(h)
+}
+
+// Counts is Usable, whether or not the output is still kept.
+func (p *Plan) Counts(i int32, h *checkpoint.Head) bool {
 	_, due := p.due(&p.defs[i], h)
-	return h.Outcome == checkpoint.Succeeded && !due && p.hasData(h)
+	return h.Outcome == checkpoint.Succeeded && !due
 }
 
 // moved is the newest record that an instance of step i made under another
