@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,7 +102,11 @@ func Compile(wf *hcl.Workflow, dir string, loaders []loader.Loader) (*Flow, hcl.
 			d := hcl.Diagnostic{Code: "plugin-unusable", Summary: fmt.Sprintf("Plugin %q cannot be used", p.Name), Detail: sentence(err.Error()), Subject: p.Range}
 			if errors.Is(err, fs.ErrNotExist) {
 				d.Code, d.Summary = "plugin-not-found", fmt.Sprintf("Plugin %q was not found", p.Name)
-				d.Detail = fmt.Sprintf("There is no file %s. The source of a plugin is a path relative to the flow's directory.", filepath.Join(dir, p.Source))
+				file := filepath.Join(dir, p.Source)
+				d.Detail = fmt.Sprintf("There is no file %s. The source of a plugin is a path relative to the flow's directory.", file)
+				if script := filepath.Join(filepath.Dir(file), "build.sh"); isFile(script) { // as "engine init" and "engine plugin new" leave it
+					d.Detail += fmt.Sprintf(" Beside it is a build.sh, which may not have been run: sh %s", script)
+				}
 			}
 			diags = append(diags, d)
 			continue
@@ -382,4 +387,9 @@ func sentence(s string) string {
 		return s + "." // it begins with the name of a file
 	}
 	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
