@@ -3,6 +3,7 @@ package hcl
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +58,13 @@ func (r *refExpr) Value(ctx *hclv2.EvalContext) (cty.Value, hclv2.Diagnostics) {
 		}
 		return r.follow(cty.StringVal(f.e.startedAt()), ctx)
 	case refPath:
-		return r.follow(cty.StringVal(f.e.p.dir), ctx)
+		// Absolute, so that it is one place for a program that runs elsewhere, and the
+		// same from wherever the flow is applied.
+		dir := f.e.p.dir
+		if abs, err := filepath.Abs(dir); err == nil && dir != "" {
+			dir = abs
+		}
+		return r.follow(cty.StringVal(dir), ctx)
 	case refSecret:
 		v, err := f.secretValue(r)
 		if err != nil {
