@@ -49,7 +49,7 @@ type PlannedStep struct {
 	Tokens     int64            `json:"saved_tokens,omitempty"`
 	Cost       checkpoint.Cost  `json:"saved_cost,omitzero"`
 	Effects    sdk.Effects      `json:"effects"`
-	Native     bool             `json:"native,omitempty"`           // its plugin is not sandboxed
+	Native     bool             `json:"native,omitempty"`           // a plugin that it uses is not sandboxed: its own, or that of a fallback, check, undo or action
 	Isolation  loader.Isolation `json:"isolation,omitempty"`        // "process" if its attempts run in worker processes; else ""
 	Instances  *int             `json:"instances,omitempty"`        // of a step with for_each, if they are known
 	Reused     int              `json:"instances_reused,omitempty"` // of Instances, as far as that is known
@@ -146,6 +146,22 @@ func (h *Host) Plan(ctx context.Context, f *Flow, values *hcl.Values, o RunOptio
 	return p, nil
 }
 
+// native: something that runs for st is not sandboxed.
+func (f *Flow) native(st *flowStep) bool {
+	uses := append(others(st.Step), st.use())
+	for k := range st.Retry {
+		if b := st.Retry[k].Before; b >= 0 {
+			uses = append(uses, f.wf.Actions[b].Use)
+		}
+	}
+	for _, x := range st.Secrets {
+		if a := f.wf.Secrets[x].Action; a >= 0 {
+			uses = append(uses, f.wf.Actions[a].Use)
+		}
+	}
+	return slices.ContainsFunc(uses, func(u hcl.Use) bool { return f.artifacts[u.Plugin].Kind == loader.Native })
+}
+
 // isolation is the level at which step i runs, "" for that of the engine's own
 // process and for what is native.
 func (h *Host) isolation(f *Flow, i int32) loader.Isolation {
@@ -159,7 +175,7 @@ func (h *Host) isolation(f *Flow, i int32) loader.Isolation {
 // plannedStep is what Plan says of step i.
 func (s *session) plannedStep(ctx context.Context, i int32) PlannedStep {
 	st, sp := &s.f.steps[i], s.plan.Step(i)
-	ps := PlannedStep{Step: st.address, Action: s.action(i), Reason: s.why(ctx, i, nil, func() json.RawMessage { return s.shown(ctx, i) }), Effects: st.effects, Native: s.f.artifacts[st.Plugin].Kind == "native"}
+	ps := PlannedStep{Step: st.address, Action: s.action(i), Reason: s.why(ctx, i, nil, func() json.RawMessage { return s.shown(ctx, i) }), Effects: st.effects, Native: s.f.native(st)}
 	switch ps.Action {
 	case "skip":
 		ps.Checkpoint = sp.Head.ID
