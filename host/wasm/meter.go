@@ -39,8 +39,7 @@ const (
 // left is what the global says.
 type left int64
 
-func (l left) fuel() int64   { return int64(l) >> frameBits }
-func (l left) frames() int64 { return int64(l)&(1<<frameBits-1) - noFrames }
+func (l left) fuel() int64 { return int64(l) >> frameBits }
 
 // filled is l with the fuel of a quantum.
 func (l left) filled() left { return quantum<<frameBits | l&(1<<frameBits-1) }

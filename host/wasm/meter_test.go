@@ -204,3 +204,5 @@ func TestNamesMoveAlong(t *testing.T) {
 		}
 	}
 }
+
+func (l left) frames() int64 { return int64(l)&(1<<frameBits-1) - noFrames }
