@@ -230,8 +230,8 @@ func (e *callExpr) param(i int) *function.Parameter {
 	return e.fn.impl.VarParam()
 }
 
-// Functions lists the names of the language's functions, sorted.
-func Functions() []string {
+// functionNames lists the names of the language's functions, sorted.
+func functionNames() []string {
 	names := []string{"can", "convert", "try"}
 	for n := range functions {
 		names = append(names, n)

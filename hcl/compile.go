@@ -263,7 +263,7 @@ func (c *compiler) call(t *hclsyntax.FunctionCallExpr) hclsyntax.Expression {
 	}
 	f, ok := functions[t.Name]
 	if !ok {
-		c.ds.errorf("unknown-function", t.NameRange, "Unknown function", "There is no function %q.%s", t.Name, DidYouMean(t.Name, Functions()))
+		c.ds.errorf("unknown-function", t.NameRange, "Unknown function", "There is no function %q.%s", t.Name, DidYouMean(t.Name, functionNames()))
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: t.Range()}
 	}
 	if c.at.roots == nil && !c.template {

@@ -38,7 +38,7 @@ func TestReadme(t *testing.T) {
 			words[word] = true
 		}
 	}
-	for _, f := range Functions() {
+	for _, f := range functionNames() {
 		if !words[f] {
 			t.Errorf("the function %s is not described", f)
 		}

@@ -52,7 +52,7 @@ locals {
 step "a" { uses = plugin.p.run }
 `, "s="+hiddenValue)
 	e.run.Secret = func(int) (string, bool, error) { return hiddenValue, true, nil }
-	for _, name := range Functions() {
+	for _, name := range functionNames() {
 		if name == "nonsensitive" {
 			continue
 		}
