@@ -228,3 +228,47 @@ func TestWhatHappenedOnceIsNotDoneForItsAnswer(t *testing.T) {
 		})
 	}
 }
+
+// TestARebuiltPluginRepeatsNoEffect: what has happened once and would do the same with
+// another build waits for a person; with another input it is another effect. One that
+// may be repeated is, under its key.
+func TestARebuiltPluginRepeatsNoEffect(t *testing.T) {
+	t.Parallel()
+	rebuilt := *sceneArtifact
+	rebuilt.Digest = sdk.Sum([]byte("another build"))
+	for _, effects := range []string{"once", "write"} {
+		t.Run(effects, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			flow := one(`"v"`, "effects = \""+effects+"\"\n")
+			s.succeeds(flow)
+			s.called()
+			s.artifact = &rebuilt
+			if effects == "write" {
+				s.succeeds(flow)
+				if keys := s.keys["x"]; len(keys) != 2 || keys[0] != keys[1] {
+					t.Errorf("repeated under another key: %q", keys)
+				}
+				return
+			}
+			f, v := s.flow(flow)
+			h, err := New(Options{Store: s.store})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := h.Plan(t.Context(), f, v, RunOptions{})
+			if err != nil || !strings.Contains(p.Steps[0].Reason, "plugin p changed") || !strings.Contains(p.Steps[0].Reason, "waits for a person if it would do again what it did in run r_") {
+				t.Errorf("%v: %+v", err, p)
+			}
+			res := s.fails(flow)
+			s.wantCalls("it has happened")
+			if e := res.Failures[0].Error; e.Code != CodeOutcomeUnknown || !strings.Contains(e.Message, "would do the same again: plugin p changed") {
+				t.Errorf("%+v", e)
+			}
+			s.succeeds(flow, "x")
+			s.wantCalls("a person has asked for it", "below", "x")
+			s.succeeds(one(`"w"`, "effects = \"once\"\n"))
+			s.wantCalls("another effect", "below", "x")
+		})
+	}
+}

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -47,15 +49,23 @@ func (h *held) taken(at effectAt) string {
 	return h.own[at]
 }
 
-// happened is the record of what w is about to do under its idempotency key, or says
-// that there is one, when that has been done, nobody has asked for it to be done anew,
-// and its output cannot be had: else w would not have come so far.
-func (r *run) happened(w *work) (h *checkpoint.Head, yes bool) {
-	h = r.s.past.spent[w.idem]
-	if h != nil && h.Content == w.content && r.s.plan.Counts(w.step, h) {
-		return h, true
+// happened is why w, which must happen once, does not start although nobody knows of
+// an attempt that is open: its effect has an answer that cannot be taken, because it
+// was lost or because what it was made with has changed. nil if it may start.
+func (r *run) happened(w *work) *sdk.Error {
+	address := r.address(w.unit)
+	h := r.s.past.spent[w.idem]
+	if h == nil || !r.s.plan.Counts(w.step, h) {
+		h = nil
 	}
-	return nil, w.lost
+	switch {
+	case w.lost || h != nil && h.Content == w.content:
+		return answerLost(address, h)
+	case h != nil:
+		return &sdk.Error{Class: sdk.ClassInternal, Code: CodeOutcomeUnknown, Message: fmt.Sprintf(
+			"it has happened (%s of run %s), and would do the same again: %s. It is not done again for that: give its answer with --set %s=@value.json, or add --rerun %s to do it again", h.ID, h.Run, cmp.Or(w.reason, "its definition changed"), quoted(address), quoted(address))}
+	}
+	return nil
 }
 
 // effect settles what attempt w does to the world: the idempotency key. It is that of

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -189,6 +190,8 @@ func (s *session) plannedStep(ctx context.Context, i int32) PlannedStep {
 	case "run", "decide":
 		if in := s.unsettled(); in != nil && st.effects == sdk.EffectsOnce {
 			ps.Reason += "; waits for a person if it does what may have happened: " + notSeen(st.address, in)
+		} else if hd := s.heads[i]; st.effects == sdk.EffectsOnce && hd != nil && hd.Chain == s.record.Chain && !s.rerun(i, "") && s.plan.Counts(i, hd) {
+			ps.Reason += fmt.Sprintf("; waits for a person if it would do again what it did in run %s", hd.Run)
 		}
 	}
 	return ps

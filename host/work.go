@@ -275,8 +275,8 @@ func (r *run) mayStart(w *work, up *upstream) bool {
 		return false
 	}
 	if st.effects == sdk.EffectsOnce {
-		if h, yes := r.happened(w); yes {
-			w.failed(answerLost(r.address(w.unit), h))
+		if err := r.happened(w); err != nil {
+			w.failed(err)
 			return false
 		}
 	}
