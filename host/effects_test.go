@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -269,6 +270,18 @@ func TestARebuiltPluginRepeatsNoEffect(t *testing.T) {
 			s.wantCalls("a person has asked for it", "below", "x")
 			s.succeeds(one(`"w"`, "effects = \"once\"\n"))
 			s.wantCalls("another effect", "below", "x")
+
+			// Nor what a person has said to have happened.
+			s = newScene(t)
+			if res, err := s.try(flow, Options{}, RunOptions{Set: map[string]json.RawMessage{"x": json.RawMessage(`"v"`)}}); err != nil || res.Run.Status != checkpoint.RunSucceeded {
+				t.Fatalf("%v: %+v", err, res)
+			}
+			s.called()
+			s.artifact = &rebuilt
+			s.fails(flow)
+			s.wantCalls("a person has said that it happened")
+			s.succeeds(flow, "x")
+			s.wantCalls("and asks for it now", "below", "x")
 		})
 	}
 }

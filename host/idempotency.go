@@ -54,8 +54,8 @@ func (h *held) taken(at effectAt) string {
 // was lost or because what it was made with has changed. nil if it may start.
 func (r *run) happened(w *work) *sdk.Error {
 	address := r.address(w.unit)
-	h := r.s.past.spent[w.idem]
-	if h == nil || !r.s.plan.Counts(w.step, h) {
+	h := cmp.Or(r.s.past.spent[w.idem], r.said(w))
+	if h != nil && !r.s.plan.Counts(w.step, h) {
 		h = nil
 	}
 	switch {
@@ -66,6 +66,21 @@ func (r *run) happened(w *work) *sdk.Error {
 			"it has happened (%s of run %s), and would do the same again: %s. It is not done again for that: give its answer with --set %s=@value.json, or add --rerun %s to do it again", h.ID, h.Run, cmp.Or(w.reason, "its definition changed"), quoted(address), quoted(address))}
 	}
 	return nil
+}
+
+// said is the record by which a person has said what came of the effect of w; nil if
+// there is none, or w was asked for since.
+func (r *run) said(w *work) *checkpoint.Head {
+	s := r.s
+	h := s.index.Head(s.f.steps[w.step].address, w.in.Name)
+	if h == nil || !h.Operator || h.Chain != s.record.Chain || w.in.Rerun || w.inst < 0 && s.rerun(w.step, "") {
+		return nil
+	}
+	rec, err := s.h.o.Store.Record(w.ctx, s.h.o.Tenant, h.Seq)
+	if err != nil || effectOf(rec.Context.StepType, rec.Context.Input) != w.effect {
+		return nil
+	}
+	return h
 }
 
 // effect settles what attempt w does to the world: the idempotency key. It is that of
