@@ -16,9 +16,11 @@
 //     for a reason, and reads what earlier attempts left behind (host.session.resume).
 //   - host.machine.Apply turns each event into commands; host.run.drive carries them out,
 //     and host.run.do is a worker's turn with one of them.
-//   - host.run.decide evaluates the step (hcl.Evaluator.Input) and asks recovery.Plan.Resolve
-//     whether an answer is there; host.run.admit waits for its turn, host.run.ready has its
-//     plugin loaded, host.run.attemptStep makes the attempt.
+//   - host.run.decide evaluates the step's condition and asks, in host.run.lookUp,
+//     recovery.Plan.Resolve whether an answer is there; the input is evaluated on the way
+//     (hcl.Evaluator.Input). host.run.mayStart sees whether its effect has happened.
+//   - host.run.admit waits for its turn, host.run.ready has its plugin loaded,
+//     host.run.attemptStep makes the attempt.
 //   - host.run.carryOut gives the request to the carrier, host/wasm.step.Run or
 //     host/subprocess.step.Run, and what the step asks of the host meanwhile to
 //     host/operation.Host.Call.
